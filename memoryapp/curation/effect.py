@@ -56,7 +56,6 @@ RUNS: str = _SQL["runs"].format(candidate=CANDIDATE_FIELD.format(payload="f.payl
 @dataclass(frozen=True, slots=True)
 class PastRun:
     """A finished run; ``shown`` is how many topics the model was shown, ``by_scorer`` that the embedded one chose.
-
     ``messages`` are known to answer it; ``chosen`` are selected topics, live or retired, whose best passage answers it;
     ``handed`` are all that it selected."""
 
@@ -259,7 +258,6 @@ class RunEffect:
 @dataclass(frozen=True, slots=True)
 class Effect:
     """``rows`` are the ``affected`` runs: worse ones first, golden questions before others, newest first.
-
     ``words_only`` counts those that were compared by words alone, because their query's vector is not known, and
     ``asked_again`` those for which the embedded scorer, which had chosen, was asked twice more."""
 
@@ -273,10 +271,9 @@ class Effect:
 
 
 def effect_of(owner: ChatUser, change: Change, also: UUID | None = None) -> Effect:
-    """What ``change`` would do to the owner's past runs. Raises CurationError or Stale.
-
-    Considered are the latest 200 runs by hand, the latest run of each golden question and the run ``also``, if they
-    found one of the retired topics, or an earlier one with their messages."""
+    """What ``change`` would do to the owner's past runs. Raises CurationError or Stale. Considered are the latest 200
+    runs by hand, the latest run of each golden question and the run ``also``, if they found one of the retired topics,
+    or an earlier one with their messages."""
     live = dict(Topic.objects.of(owner).filter(pk__in=change.out).values_list("pk", "is_live"))
     check_live(owner, change.out, live)
     return effect_on(owner.pk, change, runs_that_saw(owner.pk, change.out, also))

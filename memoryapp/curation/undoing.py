@@ -149,9 +149,8 @@ def undo_with_dependents(owner: ChatUser, edit: TopicEdit, *, actor: str, reason
 def undo_between(
     owner: ChatUser, by: str, since: datetime, until: datetime, *, actor: str, reason: str = ""
 ) -> list[TopicEdit]:
-    """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing.
-
-    What was already taken back stays so, and archives are not undone. Raises Depends when edits of other people, or of
+    """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing. What
+    was already taken back stays so, and archives are not undone. Raises Depends when edits of other people, or of
     another time, depend on these, and CurationError when there is nothing or too much to undo."""
     lock_owner(owner)
     lasts, blocking = standing_between(owner, by, since, until)

@@ -102,10 +102,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ItemCandidate:
-    """A person or an artifact that search found; its numbers mean the same as in ``Candidate``.
-
-    ``name`` is what people call it, ``line`` is what the model sees. ``in_session`` marks a file of the running
-    conversation, which precedes the found ones and has no scores."""
+    """A person or an artifact that search found; its numbers mean the same as in ``Candidate``. ``name`` is what people
+    call it, ``line`` is what the model sees. ``in_session`` marks a file of the running conversation, which precedes
+    the found ones and has no scores."""
 
     id: str
     rank: int

@@ -149,10 +149,9 @@ def _items_text(items: Sequence[ContextItem]) -> str:
 
 
 def topics_text(chosen: SelectedTopics) -> str:
-    """The selected topics in at most 200,000 characters, each message whole and once.
-
-    Of a topic above 25,000 characters only the messages of its excerpt are included, or else its best exchanges.
-    The last line of a topic counts the messages that did not fit."""
+    """The selected topics in at most 200,000 characters, each message whole and once. Of a topic above 25,000
+    characters only the messages of its excerpt are included, or else its best exchanges. The last line of a topic
+    counts the messages that did not fit."""
     return _under_heads(chosen, _whole)
 
 

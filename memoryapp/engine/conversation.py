@@ -57,11 +57,9 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that a model may call.
-
-    ``declaration`` has OpenAI's format. ``run`` answers a call; it is given the number of the turn. ``refuse`` answers
-    a call that is not run, with a note that says why; ``out_of_time`` is the note for a call that took too long. The
-    first tool of a conversation also refuses calls of tools that do not exist."""
+    """A tool that a model may call. ``declaration`` has OpenAI's format. ``run`` answers a call; it is given the number
+    of the turn. ``refuse`` answers a call that is not run, with a note that says why; ``out_of_time`` is the note for a
+    call that took too long. The first tool of a conversation also refuses calls of tools that do not exist."""
 
     declaration: Mapping[str, Any]
     run: Callable[[events.ToolCall, int], Awaitable[ToolResult]]
@@ -86,11 +84,9 @@ class TurnLimits:
 
 
 class Conversation:
-    """One conversation. It begins with the prompt ``text``, filled with ``variables``, and the ``media``.
-
-    ``turns`` counts calls of the model, ``tool_turns`` the replies whose tool calls were answered, ``waited`` the
-    seconds spent waiting for the model. Raises KeyError or
-    ValueError for a prompt that ``prompts.faults`` would have rejected."""
+    """One conversation. It begins with the prompt ``text``, filled with ``variables``, and the ``media``. ``turns``
+    counts calls of the model, ``tool_turns`` the replies whose tool calls were answered, ``waited`` the seconds spent
+    waiting for the model. Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have rejected."""
 
     def __init__(
         self,

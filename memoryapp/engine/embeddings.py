@@ -1,7 +1,5 @@
-"""Embedders turn texts into unit vectors; a profile describes the model that makes them.
-
-There are two embedders: ``embedding.http_embedder`` for any OpenAI-compatible endpoint, and the embedded one in
-``offline``."""
+"""Embedders turn texts into unit vectors; a profile describes the model that makes them. There are two embedders:
+``embedding.http_embedder`` for any OpenAI-compatible endpoint, and the embedded one in ``offline``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -131,7 +131,6 @@ class TopicPassages:
 
     def best(self, values: Floats, most: int | None = None, lifts: Mapping[str, Floats] = MappingProxyType({})) -> Best:
         """Returns the ``most`` topics with the highest passage, ties by number; topics with only NaN are left out.
-
         ``lifts``, of shape (topics,) each, are added to the value of each topic. Of equal passages of a topic, the
         first by position is returned."""
         passage_values, order = self._ordered(values, sum(lifts.values(), np.zeros(len(self.topics))))
@@ -178,10 +177,9 @@ fuse = Sum()
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRanks:
-    """Each of both orders gives its first ``depth`` texts 1 / (k + rank), times a weight.
-
-    Texts without a vector, or without a word of the query, have no rank in that order. The result is scaled: a text
-    that is first in both gets the usual score of the best text in deviations."""
+    """Each of both orders gives its first ``depth`` texts 1 / (k + rank), times a weight. Texts without a vector, or
+    without a word of the query, have no rank in that order. The result is scaled: a text that is first in both gets the
+    usual score of the best text in deviations."""
 
     k: int = 60
     depth: int = 50

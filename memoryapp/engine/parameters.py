@@ -1,7 +1,6 @@
-"""The parameters of runs, each declared once.
-
-The parameters of a strategy are a frozen dataclass; each field carries its bounds and the environment variable that
-sets its default. The form, the API, the commands, the settings and the stored row all read these declarations."""
+"""The parameters of runs, each declared once. The parameters of a strategy are a frozen dataclass; each field carries
+its bounds and the environment variable that sets its default. The form, the API, the commands, the settings and the
+stored row all read these declarations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -27,9 +26,8 @@ SWITCH = ("yes", "no")
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a rerank: items selected, tool calls, seconds, characters read, and the certainty in percent from
-    which the embedded scorer chooses.
-
-    ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model with its retries."""
+    which the embedded scorer chooses. ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model with its
+    retries."""
 
     max_topics: int = 15
     max_people: int = 10

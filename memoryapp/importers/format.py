@@ -120,10 +120,9 @@ Layout = DatabaseLayout | LinesLayout | DocumentLayout | TextLayout
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """``name`` is stored with an import and used by the command, ``label`` is shown to people.
-
-    With ``asks_who``, a person may choose which speaker is the user; with ``asks_zone``, the time zone of the times in
-    the file, which have none."""
+    """``name`` is stored with an import and used by the command, ``label`` is shown to people. With ``asks_who``, a
+    person may choose which speaker is the user; with ``asks_zone``, the time zone of the times in the file, which have
+    none."""
 
     name: str
     label: str
@@ -139,10 +138,9 @@ Speaker = tuple[str, ...]
 
 
 def found_speaker(speakers: Counter[Speaker], hints: Hints, title: str = "") -> Speaker:
-    """Returns the speaker who is the user, empty for none. ``title`` is the name of a chat of two, if it has one.
-
-    It is the one whom a person named, or whose name is that of the chat user; in a chat that is called after one of
-    two speakers, the other one. Raises UnknownSpeaker."""
+    """Returns the speaker who is the user, empty for none. ``title`` is the name of a chat of two, if it has one. It is
+    the one whom a person named, or whose name is that of the chat user; in a chat that is called after one of two
+    speakers, the other one. Raises UnknownSpeaker."""
     if hints.me == NOBODY or not speakers:
         return ()
     wanted = (hints.me or hints.owner).casefold()

@@ -1,7 +1,6 @@
-"""What every reader yields: a message that can be stored, or the place and reason of one that cannot.
-
-A file comes from strangers, so ``message`` makes every record and checks each field: NUL and lone surrogates become
-U+FFFD (PostgreSQL stores neither), lengths and depths are limited, times are aware and in UTC."""
+"""What every reader yields: a message that can be stored, or the place and reason of one that cannot. A file comes from
+strangers, so ``message`` makes every record and checks each field: NUL and lone surrogates become U+FFFD (PostgreSQL
+stores neither), lengths and depths are limited, times are aware and in UTC."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,10 +69,9 @@ class UnknownOrder(UnreadableFile):
 # It is not frozen, because a frozen record takes two and a half times as long to make.
 @dataclass(slots=True)
 class MessageRecord:
-    """One message of a file. ``user`` is the chat user that the file names, or empty.
-
-    ``external_id`` is unique for a chat user, ``sent_at`` is aware and in UTC, ``session`` is an optional label of
-    messages that belong together, ``line`` is the place in the file. ``project`` is empty where the import says it."""
+    """One message of a file. ``user`` is the chat user that the file names, or empty. ``external_id`` is unique for a
+    chat user, ``sent_at`` is aware and in UTC, ``session`` is an optional label of messages that belong together,
+    ``line`` is the place in the file. ``project`` is empty where the import says it."""
 
     user: str
     external_id: str

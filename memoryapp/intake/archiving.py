@@ -1,7 +1,5 @@
-"""Archives sessions that have ended as topics.
-
-Each session is one transaction. The cutter works outside of it, and the transaction checks the messages again, so a
-crash in between loses nothing and repeats nothing."""
+"""Archives sessions that have ended as topics. Each session is one transaction. The cutter works outside of it, and the
+transaction checks the messages again, so a crash in between loses nothing and repeats nothing."""
 
 from __future__ import annotations
 

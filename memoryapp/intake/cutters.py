@@ -43,11 +43,9 @@ _LOOKED_AT = 12
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A session divided into drafts that contain each message once.
-
-    ``calls`` are the questions to a model that led to it. The first one is about the whole session; it may have failed.
-    ``left_out`` counts messages that the model did not mention; ``reason`` says so, or why no model was asked, or what
-    the segmenter cut in its place."""
+    """A session divided into drafts that contain each message once. ``calls`` are the questions to a model that led to
+    it. The first one is about the whole session; it may have failed. ``left_out`` counts messages that the model did
+    not mention; ``reason`` says so, or why no model was asked, or what the segmenter cut in its place."""
 
     drafts: Sequence[TopicDraft]
     calls: tuple[AgentCall, ...] = ()

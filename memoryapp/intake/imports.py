@@ -1,8 +1,6 @@
-"""Imports a chat file into the memory of one chat user, or of all chat users that it names.
-
-The messages go to the chat user whom a person chooses if the file names at most one user; if it names several, each of
-them gets their own messages. A dry run reads and compares everything and writes nothing, so its numbers are those of
-the import."""
+"""Imports a chat file into the memory of one chat user, or of all chat users that it names. The messages go to the chat
+user whom a person chooses if the file names at most one user; if it names several, each of them gets their own
+messages. A dry run reads and compares everything and writes nothing, so its numbers are those of the import."""
 
 from __future__ import annotations
 
@@ -303,10 +301,9 @@ class _SeenIds:
 
 @dataclass
 class _Intake:
-    """One chat user's part of a file, stored a batch at a time. ``batch`` and ``steps`` are None in a dry run.
-
-    With ``is_resumed``, the batch was begun earlier; messages that it brought then count as added. ``wordings`` is the
-    batch of changed texts, once there are any."""
+    """One chat user's part of a file, stored a batch at a time. ``batch`` and ``steps`` are None in a dry run. With
+    ``is_resumed``, the batch was begun earlier; messages that it brought then count as added. ``wordings`` is the batch
+    of changed texts, once there are any."""
 
     chat: ChatFile
     course: Course
@@ -467,11 +464,9 @@ def batch_of(owner: ChatUser, key: UUID, source: str, format: str) -> tuple[Impo
 
 
 def import_chat(chat: ChatFile, user: str = "", **course: Any) -> Imported:
-    """Stores the messages of ``chat`` that the memory does not have; any part may be repeated.
-
-    A known message with another text or time is reported as changed and not replaced, because passages, topics and past
-    runs were made from the stored text. The progress is stored in a row of work for each chat user. ``course`` are
-    fields of ``Course``."""
+    """Stores the messages of ``chat`` that the memory does not have; any part may be repeated. A known message with
+    another text or time is reported as changed and not replaced, because passages, topics and past runs were made from
+    the stored text. The progress is stored in a row of work for each chat user. ``course`` are fields of ``Course``."""
     addressee, note = addressee_of(chat, user)
     return import_for(chat, addressee, Course(**course), note)
 

@@ -1,7 +1,5 @@
-"""Stores messages in a memory, some thousands at a time.
-
-Each batch is a short transaction, and a message that the memory already has is not changed. So an import can be
-repeated, also after it was killed."""
+"""Stores messages in a memory, some thousands at a time. Each batch is a short transaction, and a message that the
+memory already has is not changed. So an import can be repeated, also after it was killed."""
 
 import json
 from collections import Counter
@@ -35,10 +33,9 @@ MOST_SHOWN = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The result for records: how many are new, how many were known (``own`` of them in the same batch).
-
-    ``rejected`` records have the id of another message; those of them that are another text of a message in the memory
-    are ``changed``. ``guarded`` counts new ones that the guard ``marked``, ``masked`` or ``held``."""
+    """The result for records: how many are new, how many were known (``own`` of them in the same batch). ``rejected``
+    records have the id of another message; those of them that are another text of a message in the memory are
+    ``changed``. ``guarded`` counts new ones that the guard ``marked``, ``masked`` or ``held``."""
 
     added: int
     skipped: int
@@ -135,11 +132,9 @@ def _stored(known: Known, id: str, project: str) -> tuple[str, int | None] | Non
 
 
 def _known(owner: ChatUser, ids: list[str]) -> Known:
-    """Returns the messages with these ids.
-
-    The ids are one parameter, because thousands of parameters take longer than the query. The planner estimates that
-    thousands of index searches cost more than a scan of all messages, but the ids of a batch are close together in the
-    index, and a few pages contain them all."""
+    """Returns the messages with these ids. The ids are one parameter, because thousands of parameters take longer than
+    the query. The planner estimates that thousands of index searches cost more than a scan of all messages, but the ids
+    of a batch are close together in the index, and a few pages contain them all."""
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(_KNOWN, [owner.pk, _array(ids)])

@@ -1,6 +1,5 @@
-"""Reads a file to its end and changes nothing, so that a person can see what an import would bring.
-
-The findings are a JSON document, because they are stored in the row of the file."""
+"""Reads a file to its end and changes nothing, so that a person can see what an import would bring. The findings are a
+JSON document, because they are stored in the row of the file."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

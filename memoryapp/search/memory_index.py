@@ -1,6 +1,5 @@
-"""Memory index: the data of a whole memory that a search reads, apart from the words and vectors of its texts.
-
-It consists of the passages, of the topics and active sessions that contain them, and of when they were said and by
+"""Memory index: the data of a whole memory that a search reads, apart from the words and vectors of its texts. It
+consists of the passages, of the topics and active sessions that contain them, and of when they were said and by
 whom."""
 
 from __future__ import annotations
@@ -281,10 +280,8 @@ def _state(
 
 def _asked_archive(trip: RoundTrip, owner_id: int, known: Archive | None) -> Callable[[Ids], Archive]:
     """Asks for what an edit alone changes, unless it is ``known``. Returns what makes the archive of it after the trip,
-    without the given passages of active sessions.
-
-    The active sessions have to be asked for before: a session that is archived in between is then read twice, and not
-    left out."""
+    without the given passages of active sessions. The active sessions have to be asked for before: a session that is
+    archived in between is then read twice, and not left out."""
     if known is not None:
         return lambda _active: known
     owner = {"owner": owner_id}

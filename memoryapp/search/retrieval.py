@@ -97,9 +97,8 @@ class SearchResult:
 @dataclass(frozen=True, slots=True)
 class RankedTopics:
     """Topics ranked by their best passage. ``nearest`` are all topics by cosine alone; ``relevant`` are those that may
-    be shown, best first.
-
-    ``by_wording`` is the rank of each topic by each wording alone; empty for a query with one wording."""
+    be shown, best first. ``by_wording`` is the rank of each topic by each wording alone; empty for a query with one
+    wording."""
 
     best: Best
     nearest: Ids
@@ -140,11 +139,9 @@ async def search(
     cache: IndexCache | None = None,
     fusion: Fusion = fuse,
 ) -> SearchResult:
-    """Searches the owner's live topics, people and artifacts.
-
-    A topic that shares no word with the query and whose cosine is below ``threshold``, or that of the profile's row, is
-    ranked and never shown. ``keep`` are statements sent with the last ones; ``cache`` has what earlier searches read.
-    """
+    """Searches the owner's live topics, people and artifacts. A topic that shares no word with the query and whose
+    cosine is below ``threshold``, or that of the profile's row, is ranked and never shown. ``keep`` are statements sent
+    with the last ones; ``cache`` has what earlier searches read."""
     cache, owner, where = cache or IndexCache(), asked.owner_id, asked.where
     memory = await compare(connection, asked, cache, fusion)
     texts, index, within = memory.passages, memory.index, memory.within

@@ -55,10 +55,9 @@ INSTRUCTIONS: str = _SQL["instructions"]
 
 @dataclass(frozen=True, slots=True)
 class PassageOrigins:
-    """The time and the author of each of n passages, shape (n,).
-
-    ``days`` counts from 1970-01-01; it is NaN for a passage that is in no topic and no session. ``replies`` marks
-    passages that contain only the assistant's words. ``authors`` are all who speak in the memory."""
+    """The time and the author of each of n passages, shape (n,). ``days`` counts from 1970-01-01; it is NaN for a
+    passage that is in no topic and no session. ``replies`` marks passages that contain only the assistant's words.
+    ``authors`` are all who speak in the memory."""
 
     days: Floats
     replies: NDArray[np.bool_]
@@ -102,10 +101,8 @@ def lifts(
     query: str, origins: PassageOrigins, ids: Ids, instructions: Ids, should: Sequence[Ids] = ()
 ) -> Mapping[str, Floats]:
     """What each part of the score adds to the passages ``ids``: arrays of shape (n,) by the names of
-    ``candidates.PARTS``.
-
-    ``should`` are the passages that contain each of the phrases for which they rank higher. Parts that add nothing to
-    any passage are left out."""
+    ``candidates.PARTS``. ``should`` are the passages that contain each of the phrases for which they rank higher. Parts
+    that add nothing to any passage are left out."""
     found: dict[str, Floats] = {"phrases": np.zeros(len(ids))}
     for holding in should:
         found["phrases"][positions(ids, holding)[0]] += PHRASE
@@ -331,10 +328,9 @@ def _rounded(column: Floats) -> list[float]:
 def scored(
     texts: MatchedTexts, wide: bool, fusion: Fusion = fuse, lifted: Mapping[str, Floats] = MappingProxyType({})
 ) -> ScoredTexts:
-    """Meaning, words and lifts added up; ``wide`` says whether the query is written mostly in non-Latin letters.
-
-    Lifts are counted in standard deviations, so they are added only to a sum of deviations; another ``fusion`` ranks
-    without them."""
+    """Meaning, words and lifts added up; ``wide`` says whether the query is written mostly in non-Latin letters. Lifts
+    are counted in standard deviations, so they are added only to a sum of deviations; another ``fusion`` ranks without
+    them."""
     words = bm25(texts.matches, texts.lengths, texts.common)
     foreign = texts.wide != wide
     added = fusion if isinstance(fusion, Sum) else None

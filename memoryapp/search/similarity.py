@@ -215,7 +215,6 @@ class NearTexts:
 @dataclass(frozen=True, slots=True)
 class ScoredMemory:
     """Every passage and card of an owner with its score for a query, and what was ``understood`` of the query.
-
     ``topics`` may be found, with their passages, which are at the positions ``within``; ``summaries`` holds the words
     of the summaries of all topics."""
 

@@ -47,7 +47,6 @@ async def word_query(
     line: QueryEnriched, talk: Sequence[str], embedder: Embedder, seconds: float, authors: Collection[str] = ()
 ) -> Worded:
     """The query of ``line`` in one or both wordings, with vectors if the embedder makes them within ``seconds``.
-
     ``talk`` are the texts of the running conversation. ``authors`` are the people who speak in the memory; their names
     are left out of the vectors. A rewrite that does not fit is removed from the line."""
     # The run's deadline uses this clock.

@@ -1,8 +1,6 @@
-"""The split canvas: a topic's messages as bars on a time axis, divided into parts.
-
-The height of a bar is the length of its message, its colour the part it belongs to; a dashed line is a pause of hours.
-Each bar is a link that cuts before its message or removes that cut, so the canvas works with mouse, keyboard and
-without scripts."""
+"""The split canvas: a topic's messages as bars on a time axis, divided into parts. The height of a bar is the length of
+its message, its colour the part it belongs to; a dashed line is a pause of hours. Each bar is a link that cuts before
+its message or removes that cut, so the canvas works with mouse, keyboard and without scripts."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,10 +41,9 @@ def stretches(messages: Sequence[Message], cuts: Collection[int]) -> list[Sequen
 
 
 def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> list[dict[str, Any]]:
-    """One bar for each message, at its place on the axis; none for a topic with too many to distinguish.
-
-    The area to click is ``room`` wide from ``start``, the visible bar ``width`` wide from ``left``; ``height`` is out
-    of 100, a cut or a pause is drawn at ``border``. ``cuts`` are the cuts with this one added or removed."""
+    """One bar for each message, at its place on the axis; none for a topic with too many to distinguish. The area to
+    click is ``room`` wide from ``start``, the visible bar ``width`` wide from ``left``; ``height`` is out of 100, a cut
+    or a pause is drawn at ``border``. ``cuts`` are the cuts with this one added or removed."""
     if len(messages) > MOST_BARS:
         return []
     longest = max((len(message.text) for message in messages), default=0) or 1

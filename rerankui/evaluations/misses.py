@@ -92,10 +92,9 @@ def _bars(days: MissDays) -> list[dict[str, Any]]:
 
 @open_to(Role.DEBUGGER, post=Role.DEBUGGER, whole=True)
 def miss_report(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """The form; ``run`` in the address is the run that went wrong. Posted, the miss is reported and its page opens.
-
-    A complaint without its question ("the assistant forgot …") says what should have been known; the form then offers
-    the questions asked lately, and the other memories that say it."""
+    """The form; ``run`` in the address is the run that went wrong. Posted, the miss is reported and its page opens. A
+    complaint without its question ("the assistant forgot …") says what should have been known; the form then offers the
+    questions asked lately, and the other memories that say it."""
     given = request.POST if request.method == "POST" else request.GET
     run = _run(owner, given.get("run", ""))
     typed = {

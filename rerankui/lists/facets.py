@@ -1,6 +1,5 @@
-"""Facets: the values of a property of the listed rows, with counts, each a link that narrows the list to it.
-
-A list costs one query for each facet, however many rows it has. The address carries what was chosen."""
+"""Facets: the values of a property of the listed rows, with counts, each a link that narrows the list to it. A list
+costs one query for each facet, however many rows it has. The address carries what was chosen."""
 
 import csv
 import io

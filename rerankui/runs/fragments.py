@@ -1,7 +1,5 @@
-"""Rows to HTML, for page and socket alike.
-
-``run_section`` is the only maker of a run's HTML: the page shows it, the socket's first frame is it, and
-later frames append the same event partials to its lanes."""
+"""Rows to HTML, for page and socket alike. ``run_section`` is the only maker of a run's HTML: the page shows it, the
+socket's first frame is it, and later frames append the same event partials to its lanes."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,7 +62,6 @@ class SocketFrame:
 @dataclass(frozen=True, slots=True)
 class EventView:
     """One event as its partial shows it. ``offset_ms`` counts from the run's first event, ``activity`` begins with it.
-
     ``is_ahead`` means that the shown step is before this event, ``is_current`` that the shown step is this event and
     not the last one."""
 
@@ -148,9 +145,8 @@ def states(views: Iterable[EventView]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class RunPage(PageContext):
-    """What a run's page and its parts show, in the reader's language, as the run was after the event ``step``.
-
-    ``at`` or ``and_at`` ends the addresses of its parts, ``progress`` is what the model has said since the last event.
+    """What a run's page and its parts show, in the reader's language, as the run was after the event ``step``. ``at``
+    or ``and_at`` ends the addresses of its parts, ``progress`` is what the model has said since the last event.
     ``has_asked`` tells that a model was asked, so that there are turns and tokens to speak of."""
 
     run: Run

@@ -1,8 +1,6 @@
-"""A time axis for messages that come in bursts.
-
-On a true scale a pause of a day would push all messages into a corner. Here each message has the same room, and the
-room of a pause is its logarithm, so that an hour, a day and a month look different; they are labelled. When the bars of
-many messages would be too thin to click, pauses take no room."""
+"""A time axis for messages that come in bursts. On a true scale a pause of a day would push all messages into a corner.
+Here each message has the same room, and the room of a pause is its logarithm, so that an hour, a day and a month look
+different; they are labelled. When the bars of many messages would be too thin to click, pauses take no room."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,9 +31,8 @@ TICK_ROOM = 25.0
 @dataclass(frozen=True, slots=True)
 class Place:
     """One message of the axis, in [0, WIDTH]: its pause begins at ``start``, its bar at ``bar``, both end at ``end``.
-
-    ``border``, amid the pause, is where a cut before the message is drawn. ``pause`` is how long it was, in words,
-    when it was hours or more."""
+    ``border``, amid the pause, is where a cut before the message is drawn. ``pause`` is how long it was, in words, when
+    it was hours or more."""
 
     start: float
     border: float

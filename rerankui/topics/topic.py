@@ -61,9 +61,8 @@ class RowChanges(PageContext):
 
 @dataclass(frozen=True, slots=True)
 class TopicPage(PageContext):
-    """What stands beside the talk of a topic: its past, its neighbours, what was noted of it, the runs that met it.
-
-    The page of an earlier moment permits nothing, and has no neighbours: only topics of today are compared.
+    """What stands beside the talk of a topic: its past, its neighbours, what was noted of it, the runs that met it. The
+    page of an earlier moment permits nothing, and has no neighbours: only topics of today are compared.
     ``is_outdated``: the summary was written for other messages."""
 
     said: TopicTalk

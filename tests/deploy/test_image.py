@@ -1,5 +1,4 @@
 """The image, built by buildah of its Dockerfile on a system that debootstrap makes, and its processes as they are run.
-
 Without a daemon: ``--isolation chroot`` and the storage driver ``vfs`` work as root in any machine, as buildah's manual
 says. The database is the embedded one of the tests."""
 

@@ -1,7 +1,5 @@
-"""The rules of the architecture: who imports whom, one partial for each event kind, owners of rows, sizes.
-
-Rooms are the packages and modules of ``memoryapp``. They are arranged in storeys: each imports only from lower storeys.
-"""
+"""The rules of the architecture: who imports whom, one partial for each event kind, owners of rows, sizes. Rooms are
+the packages and modules of ``memoryapp``. They are arranged in storeys: each imports only from lower storeys."""
 
 import ast
 import re
@@ -231,9 +229,8 @@ def project() -> dict[str, Path]:
 
 
 def needs(*, for_types: bool) -> dict[str, set[str]]:
-    """Returns the modules of the program that each of them imports.
-
-    A package that collects what its modules define imports them without needing them, so packages are left out."""
+    """Returns the modules of the program that each of them imports. A package that collects what its modules define
+    imports them without needing them, so packages are left out."""
     paths = project()
     return {
         name: {

@@ -148,7 +148,6 @@ class TestPhones:
 
 class TestHalvesOfTheDay:
     """The words are those of Unicode CLDR, from which Android and iOS take them (``dayPeriods`` of each language).
-
     Afternoon must never be stored as morning, because nobody would see it."""
 
     @pytest.mark.parametrize(("line", "time"), table("whatsapp_halves_of_the_day"))

@@ -30,7 +30,6 @@ from memoryapp.models import ChatUser, Finding, FindingMessage, KnowledgeEdit, P
 @dataclass(frozen=True, slots=True)
 class PersonNames:
     """The folded names of a person; ``row`` is the person's number, ``finding`` that of a finding that waits.
-
     ``usernames`` and ``circles`` contain the person's own, and those of others of whom somebody decided that they are
     this person; a circle that says nothing is left out."""
 

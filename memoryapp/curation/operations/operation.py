@@ -1,6 +1,5 @@
-"""An operation of curation as a value: what it is called, what it takes, what it plans, where it is offered.
-
-Pages, the interface for programs, agents and the history read these values, so that an operation is declared once."""
+"""An operation of curation as a value: what it is called, what it takes, what it plans, where it is offered. Pages, the
+interface for programs, agents and the history read these values, so that an operation is declared once."""
 
 from __future__ import annotations
 
@@ -114,10 +113,9 @@ class BenchButton:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``name`` is stored as the kind of its edits. ``plan`` computes the change without making it.
-
-    ``plan`` raises CurationError or Stale, and whatever the function raises that summarises. ``repeats`` says for how
-    many successors a request can be repeated if its topics were replaced meanwhile."""
+    """``name`` is stored as the kind of its edits. ``plan`` computes the change without making it. ``plan`` raises
+    CurationError or Stale, and whatever the function raises that summarises. ``repeats`` says for how many successors a
+    request can be repeated if its topics were replaced meanwhile."""
 
     name: str
     words: Words
@@ -207,10 +205,9 @@ def make(
     accepts: Collection[Suggestion] = (),
     call: AgentCall | None = None,
 ) -> MadeChange:
-    """Makes the change that is asked for, and closes the suggestions that it ``accepts`` with its edit.
-
-    ``by_hand`` means that a person asked; ``call`` is the agent's question whose answer is carried out. Raises
-    CurationError, Stale, ByHand as ``plan`` and ``swap`` do, and SuggestionDecided; then nothing is changed."""
+    """Makes the change that is asked for, and closes the suggestions that it ``accepts`` with its edit. ``by_hand``
+    means that a person asked; ``call`` is the agent's question whose answer is carried out. Raises CurationError,
+    Stale, ByHand as ``plan`` and ``swap`` do, and SuggestionDecided; then nothing is changed."""
     change = plan(request)
     kind = TopicEdit.Kind(request.operation.name)
     with transaction.atomic():

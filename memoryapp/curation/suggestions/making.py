@@ -1,7 +1,6 @@
-"""Makes and stores suggestions: topics that look like one, or like several, and about which nobody has decided.
-
-Reading and comparing takes seconds in a large memory and locks nothing. Only storing is a transaction, in which
-processes that suggest for one owner wait for each other. A suggestion has a key and is stored once."""
+"""Makes and stores suggestions: topics that look like one, or like several, and about which nobody has decided. Reading
+and comparing takes seconds in a large memory and locks nothing. Only storing is a transaction, in which processes that
+suggest for one owner wait for each other. A suggestion has a key and is stored once."""
 
 from __future__ import annotations
 
@@ -212,10 +211,9 @@ MERGED: str = _SQL["merged"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A topic, the messages ``at`` which new parts would begin, and the reasons.
-
-    ``gain`` in [0, 1] is the share of the variance that the parts explain, ``similarity`` that of the two parts of the
-    first cut, ``usual`` that of different topics; ``parts`` are messages and characters of each part."""
+    """A topic, the messages ``at`` which new parts would begin, and the reasons. ``gain`` in [0, 1] is the share of the
+    variance that the parts explain, ``similarity`` that of the two parts of the first cut, ``usual`` that of different
+    topics; ``parts`` are messages and characters of each part."""
 
     topic: int
     score: float

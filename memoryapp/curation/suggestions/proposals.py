@@ -79,9 +79,8 @@ def topics_proposed(owner: ChatUser, topic: Topic, asked_by: str) -> list[TopicD
 
 def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> str:
     """Returns the model's summary of ``topics`` merged into one, at most 500 characters; the most telling sentences if
-    the model wrote none that can be used.
-
-    Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction."""
+    the model wrote none that can be used. Raises ProposalError with a sentence for people. May not be called in an
+    event loop or a transaction."""
     merged = _contents(owner, topics)
     return _summary_asked(owner, topics, merged, asked_by) or _extract_of(merged)
 
@@ -139,9 +138,8 @@ def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> Ans
 def merge_judged_by(
     open_chat: OpenChat, owner: ChatUser, topics: Sequence[Topic], asked_by: str = ""
 ) -> AnsweredCall[MergeVerdict]:
-    """``merge_judged`` with a model that the caller opens. Without a person who asks, a stored answer may be used.
-
-    A summary that cannot be used is replaced by the most telling sentences; the verdict's ``fault`` says so. Raises
+    """``merge_judged`` with a model that the caller opens. Without a person who asks, a stored answer may be used. A
+    summary that cannot be used is replaced by the most telling sentences; the verdict's ``fault`` says so. Raises
     LLMError, UnreadableAnswer."""
     judged = _contents(owner, topics)
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT

@@ -1,7 +1,6 @@
-"""The chat endpoint of OpenAI's API: a recall adds what the memory knows, and the provider of the settings answers.
-
-A recall that fails or is late never keeps the answer back; a header says what became of it. The memory is left
-unchanged unless the program or the settings wish that messages are stored."""
+"""The chat endpoint of OpenAI's API: a recall adds what the memory knows, and the provider of the settings answers. A
+recall that fails or is late never keeps the answer back; a header says what became of it. The memory is left unchanged
+unless the program or the settings wish that messages are stored."""
 
 import asyncio
 import json
@@ -115,10 +114,9 @@ class Recalled:
     openapi_extra={"responses": {200: _COMPLETION}},
 )
 async def complete(request: HttpRequest, body: ChatBody) -> HttpResponseBase:
-    """Ask the chat model of the settings, with what the memory knows added to the request.
-
-    The body is OpenAI's and is passed on with everything in it, tools and streaming too. The header ``X-Provider-Key``
-    holds the key of the provider; without it the key of the settings is used, if they permit that."""
+    """Ask the chat model of the settings, with what the memory knows added to the request. The body is OpenAI's and is
+    passed on with everything in it, tools and streaming too. The header ``X-Provider-Key`` holds the key of the
+    provider; without it the key of the settings is used, if they permit that."""
     look(access.within(body.project))
     call = await in_thread(_call, access.grant_of(request), request.headers, body)
     recalled = await _recalled(call)

@@ -1,7 +1,6 @@
-"""Lists what a memory contains, page by page, for programs that keep a copy or search for something.
-
-``next`` is the ``after`` of the following page, or null on the last page. A page begins after the last row of the
-previous one, so every page costs the same, and rows that are added or removed in between do not shift the others."""
+"""Lists what a memory contains, page by page, for programs that keep a copy or search for something. ``next`` is the
+``after`` of the following page, or null on the last page. A page begins after the last row of the previous one, so
+every page costs the same, and rows that are added or removed in between do not shift the others."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -152,10 +151,9 @@ TOPICS.serve(topics_router)
 
 @serves(topics_router.get, "/topics/{id}", "getTopic", TopicAnswer, 404)
 def topic(grant: Grant, id: str) -> dict[str, Any]:
-    """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``.
-
-    ``Session:17`` is an active session, which is in no topic yet; once it was archived, the answer contains the topics
-    that its messages are in."""
+    """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``. ``Session:17``
+    is an active session, which is in no topic yet; once it was archived, the answer contains the topics that its
+    messages are in."""
     number = parse_topic_id(id)
     if number is not None and number < 0:
         return _session_shown(grant, -number)

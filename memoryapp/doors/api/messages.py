@@ -187,10 +187,9 @@ sessions_router = Router(tags=["messages"], auth=Token(Scope.INGEST))
     "/sessions/close", operation_id="closeSessions", response=described(ClosedAnswer, 202, 400, 404, 409, 422)
 )
 async def close(request: HttpRequest, body: CloseBody) -> ClosedAnswer:
-    """Archive the active sessions of a chat user now, or only those with the label `session`.
-
-    The answer is sent when their topics exist. If that takes longer than a minute, the answer is 202: the sessions are
-    archived nevertheless, and the address in `Location` says when they are."""
+    """Archive the active sessions of a chat user now, or only those with the label `session`. The answer is sent when
+    their topics exist. If that takes longer than a minute, the answer is 202: the sessions are archived nevertheless,
+    and the address in `Location` says when they are."""
     grant = grant_of(request)
     owner, numbers = await in_thread(_asked, grant, body)
     began, until = timezone.now(), monotonic() + PATIENCE
@@ -266,9 +265,8 @@ erasure_router = Router(tags=["users"], auth=BY_CURATOR)
 
 @serves(erasure_router.delete, "/messages/{path:id}", "eraseMessage", ErasedAnswer, 202, 404, 409, 422, auth=FORGETTING)
 def erase_message(grant: Grant, id: str, user: KnownName) -> Erasure:
-    """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it.
-
-    If the request is repeated, the answer is 404, because the message is gone. The token has the scope `forget`, or
+    """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it. If
+    the request is repeated, the answer is 404, because the message is gone. The token has the scope `forget`, or
     `curate` if it opens every memory."""
     owner = owner_or_404(grant, user)
     found = tuple(Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True))

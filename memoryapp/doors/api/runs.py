@@ -66,7 +66,6 @@ def runs(
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
 ) -> dict[str, Any]:
     """List runs, the newest first: with the scope `read` all runs of the memories, with `recall` those of the token.
-
     `before` is a run, a day or a moment (ISO 8601; UTC without a zone), `outcome` is `chosen`, `none` or the code of a
     fallback, such as `timeout`."""
     seen = _seen(grant).made_here().filter(owner=owner_or_404(grant, user)) if user else _seen(grant).made_here()

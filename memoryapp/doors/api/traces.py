@@ -1,5 +1,4 @@
 """Takes traces as OTLP/HTTP, in protobuf or JSON, compressed or not, and answers as that protocol wishes.
-
 https://opentelemetry.io/docs/specs/otlp/#otlphttp-response: the answer has the encoding of the request; what was not
 taken is counted in ``partialSuccess``; 400, 413 and 415 are not sent again, 429 and 503 are."""
 

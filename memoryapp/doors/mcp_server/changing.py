@@ -1,8 +1,6 @@
 """The tools that change a memory: what an agent remembers is stored at once, a change of topics is proposed, looked at
-and only then made.
-
-A proposal is signed and kept by the agent, so that what is made is what was looked at. Topics never change: if one of
-them is retired meanwhile, the change is refused, and nothing happens twice."""
+and only then made. A proposal is signed and kept by the agent, so that what is made is what was looked at. Topics never
+change: if one of them is retired meanwhile, the change is refused, and nothing happens twice."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The enricher: an agent that rewrites the query for search, as one line, from the running conversation.
-
-It must not guess. A word that the model does not know stays as it was typed ("мениск" must never become "MinIO"), and
-nothing is added that the user did not mean. When the model fails, the raw query is used."""
+"""The enricher: an agent that rewrites the query for search, as one line, from the running conversation. It must not
+guess. A word that the model does not know stays as it was typed ("мениск" must never become "MinIO"), and nothing is
+added that the user did not mean. When the model fails, the raw query is used."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

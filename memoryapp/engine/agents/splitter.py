@@ -1,7 +1,5 @@
-"""The splitter: an agent that divides a talk into topics, for the worker and for curators.
-
-Whatever the model answers, the drafts contain each message exactly once and in order, so that they can be stored as
-they are."""
+"""The splitter: an agent that divides a talk into topics, for the worker and for curators. Whatever the model answers,
+the drafts contain each message exactly once and in order, so that they can be stored as they are."""
 
 from __future__ import annotations
 
@@ -55,10 +53,9 @@ _LAST_DIGITS = re.compile(r"\d{1,18}(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """A talk divided into drafts: in order, each of consecutive messages, all of them together.
-
-    ``left_out`` counts the messages that the model's answer did not mention; ``unfit`` names the drafts, by their first
-    messages, whose summaries cannot be used, see ``summary_checks``."""
+    """A talk divided into drafts: in order, each of consecutive messages, all of them together. ``left_out`` counts the
+    messages that the model's answer did not mention; ``unfit`` names the drafts, by their first messages, whose
+    summaries cannot be used, see ``summary_checks``."""
 
     drafts: list[TopicDraft]
     left_out: int = 0

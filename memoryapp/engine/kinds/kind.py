@@ -75,9 +75,8 @@ class EventKind:
 
     def marks(self) -> Mapping[str, str]:
         """What the event says of candidates, by id: ``requested``, ``read``, ``chosen``, ``instead`` of a choice,
-        ``dropped``, or the stage of a filter that removed it.
-
-        The marks of all events up to a step give every candidate's state at that step."""
+        ``dropped``, or the stage of a filter that removed it. The marks of all events up to a step give every
+        candidate's state at that step."""
         return {}
 
 

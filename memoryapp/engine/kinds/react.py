@@ -32,10 +32,8 @@ class StepStarted(EventKind, look="step", then="tools"):
 @dataclass(frozen=True, slots=True)
 class ToolUsed(EventKind, look="tool", then="tools", told="tool"):
     """A call of a tool ended: it answered, was cancelled because it took too long (``late``), was ``refused``, or
-    ``failed``.
-
-    ``arguments`` and ``result`` summarise input and output as numbers, codes and short texts, never as whole documents.
-    ``topics`` are those whose messages the tool returned; ``code`` says why there is no result."""
+    ``failed``. ``arguments`` and ``result`` summarise input and output as numbers, codes and short texts, never as
+    whole documents. ``topics`` are those whose messages the tool returned; ``code`` says why there is no result."""
 
     kind: ClassVar[str] = "tool_used"
     step: int

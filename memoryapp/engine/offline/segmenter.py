@@ -53,10 +53,9 @@ class Stretch:
 def joined(
     stretches: Sequence[Stretch], is_small: Callable[[Stretch], bool], fits: Callable[[Stretch, Stretch], bool]
 ) -> list[tuple[int, int]]:
-    """The ranges of ``stretches`` that become one: first and end, in order, all of them together.
-
-    The smallest is joined first, to the more similar neighbour with which it ``fits``; of equally similar ones, to the
-    one that a shorter pause separates from it. One that fits neither neighbour stays small."""
+    """The ranges of ``stretches`` that become one: first and end, in order, all of them together. The smallest is
+    joined first, to the more similar neighbour with which it ``fits``; of equally similar ones, to the one that a
+    shorter pause separates from it. One that fits neither neighbour stays small."""
     left, ranges = list(stretches), [(at, at + 1) for at in range(len(stretches))]
     alone: set[tuple[int, int]] = set()
     while small := [at for at, one in enumerate(left) if is_small(one) and ranges[at] not in alone]:
@@ -141,10 +140,8 @@ async def segment(
 
 def cover(drafts: Sequence[TopicDraft], messages: Sequence[MessageContent]) -> list[TopicDraft]:
     """``drafts`` completed so that they contain each of ``messages`` (oldest first) exactly once, ordered by first
-    message.
-
-    Foreign ids are removed. A message of two drafts stays in the earlier one. Empty drafts are removed, and consecutive
-    messages without a draft become a topic of their own, a general conversation."""
+    message. Foreign ids are removed. A message of two drafts stays in the earlier one. Empty drafts are removed, and
+    consecutive messages without a draft become a topic of their own, a general conversation."""
     message_ids = [message.id for message in messages]
     place = {id: at for at, id in enumerate(message_ids)}
     holder: dict[int, int] = {}

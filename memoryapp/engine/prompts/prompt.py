@@ -1,7 +1,6 @@
-"""A prompt as a value, and a version of its text.
-
-Everything that people wrote enters a prompt through a variable, quoted and between tags of its own, so that a person
-who edits the text cannot remove that protection by accident. Every variable of a prompt is recorded with the run."""
+"""A prompt as a value, and a version of its text. Everything that people wrote enters a prompt through a variable,
+quoted and between tags of its own, so that a person who edits the text cannot remove that protection by accident. Every
+variable of a prompt is recorded with the run."""
 
 from __future__ import annotations
 

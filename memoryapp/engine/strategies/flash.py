@@ -106,11 +106,9 @@ async def rerank(
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a turn asks of the model.
-
-    ``is_last``: the model must answer, because nothing is left to read, or the limit of tool calls is reached.
-    ``must_read``: an answer does not count yet, because the model has not asked for any candidate; a call of another
-    tool, or of no candidate, does not count as reading."""
+    """What a turn asks of the model. ``is_last``: the model must answer, because nothing is left to read, or the limit
+    of tool calls is reached. ``must_read``: an answer does not count yet, because the model has not asked for any
+    candidate; a call of another tool, or of no candidate, does not count as reading."""
 
     is_last: bool
     must_read: bool

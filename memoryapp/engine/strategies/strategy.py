@@ -54,9 +54,8 @@ class StrategyRequest(Generic[Own]):
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
     """A passage that a search ranked: its text, and the messages that contain it, oldest first. After a search that is
-    restricted, both are without the messages that it does not permit.
-
-    ``score`` is ``fused`` mapped into (0, 1); ``topics`` are the numbers of the live topics with its messages."""
+    restricted, both are without the messages that it does not permit. ``score`` is ``fused`` mapped into (0, 1);
+    ``topics`` are the numbers of the live topics with its messages."""
 
     id: int
     rank: int
@@ -71,10 +70,9 @@ class FoundPassage:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of a search: candidates as an event, topic ids in plain vector order, passages.
-
-    ``rarity`` is the idf, over all passages, of each stem of the query that any of them contains. ``nearness`` is the
-    best cosine as a share of the usual one of the embedding model; 0 if that is unknown, or there are no vectors."""
+    """The result of a search: candidates as an event, topic ids in plain vector order, passages. ``rarity`` is the idf,
+    over all passages, of each stem of the query that any of them contains. ``nearness`` is the best cosine as a share
+    of the usual one of the embedding model; 0 if that is unknown, or there are no vectors."""
 
     event: CandidatesFound
     baseline: tuple[str, ...]
@@ -85,7 +83,6 @@ class Found:
 
 class FindCandidates(Protocol):
     """Compares everything the owner has with the query. Raises SearchTimeout when the run's seconds are over.
-
     ``fusion`` combines meaning and words into one order. As many of the best ``passages`` are read as requested. Only
     messages that ``where`` permits are searched; restrictions of the run itself take precedence."""
 

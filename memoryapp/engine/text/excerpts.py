@@ -350,7 +350,6 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Saying:
     """The content of a passage, as a ``key`` that its copies share; empty when it is too short to have copies.
-
     ``is_forwarded`` is true when each of its messages was forwarded; ``seconds`` since 1970 is the time of the first
     one."""
 

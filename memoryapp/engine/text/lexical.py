@@ -175,7 +175,6 @@ class Matches:
 @dataclass(frozen=True, slots=True)
 class Weighed:
     """BM25 of n documents. ``total`` has shape (n,); ``terms`` is what each query term adds to it, also (n,).
-
     ``weight`` is the idf of all query terms together, found or not: the measure of a perfect match. ``rarity`` is the
     idf of each term that was found."""
 
@@ -204,10 +203,9 @@ def rarities(matches: Mapping[str, Matches | None], n: int) -> tuple[Floats, flo
 def bm25(
     matches: Mapping[str, Matches | None], lengths: Floats, common: Mapping[str, int] = MappingProxyType({})
 ) -> Weighed:
-    """Weighs every document against the query's terms; None means a term that no document contains.
-
-    ``lengths`` are the numbers of words of the documents, shape (n,). For ``common`` terms only some matches are given;
-    it maps each to the number of documents that contain it."""
+    """Weighs every document against the query's terms; None means a term that no document contains. ``lengths`` are the
+    numbers of words of the documents, shape (n,). For ``common`` terms only some matches are given; it maps each to the
+    number of documents that contain it."""
     n = len(lengths)
     mean = max(float(lengths.mean()), 1.0) if n else 1.0
     total, terms, rarities = np.zeros(n), dict[str, Floats](), dict[str, float]()

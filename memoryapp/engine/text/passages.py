@@ -71,10 +71,9 @@ def line_of(message: MessageContent) -> str:
 
 
 def parts_of(passage: str, messages: Sequence[MessageContent]) -> list[MessageContent]:
-    """The ``messages`` of a passage, each with that part of its text which the passage contains.
-
-    They may be fewer than the passage is made of. A text that the passage does not contain, because it was changed
-    since, is given whole up to the length of an exchange."""
+    """The ``messages`` of a passage, each with that part of its text which the passage contains. They may be fewer than
+    the passage is made of. A text that the passage does not contain, because it was changed since, is given whole up to
+    the length of an exchange."""
     whole = "\n".join(map(line_of, messages))
     if len(whole) <= len(passage):
         return list(messages)
@@ -197,10 +196,8 @@ _FORM = "Topic Summary: {summary}\n\nConversation Log:\n"
 
 def topic_texts(summary: str, log: Iterable[tuple[str, str]], most: int) -> list[str]:
     """The texts of at most ``most`` characters whose vectors have the topic's vector as their mean; none for an empty
-    topic.
-
-    ``log`` holds role and text of its messages in order. Each piece begins with the summary, so that all have the same
-    subject. They are of about equal length, so that none counts more than its share."""
+    topic. ``log`` holds role and text of its messages in order. Each piece begins with the summary, so that all have
+    the same subject. They are of about equal length, so that none counts more than its share."""
     lines = [f"[{role.capitalize()}]: {text.strip()}" for role, text in log if text.strip()]
     if not lines and not summary.strip():
         return []

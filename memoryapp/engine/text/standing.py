@@ -131,11 +131,9 @@ def stands_in(
     times: Iterable[datetime] = (),
     about_speaker: bool = False,
 ) -> Standing:
-    """Compares a text with the texts of the messages that it rests on.
-
-    ``known`` are names that need not stand in them, such as those of their authors; ``times`` are when they were sent,
-    for dates to which their words of time were resolved. A text ``about_speaker`` does not stand in what a message says
-    of somebody else."""
+    """Compares a text with the texts of the messages that it rests on. ``known`` are names that need not stand in them,
+    such as those of their authors; ``times`` are when they were sent, for dates to which their words of time were
+    resolved. A text ``about_speaker`` does not stand in what a message says of somebody else."""
     source = [each[:_MOST_CHARS] for each in messages]
     bare = _CITED.sub(" ", text[:_MOST_CHARS])
     if not _is_comparable(bare, source):

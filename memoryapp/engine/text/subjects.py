@@ -57,10 +57,9 @@ class _Found:
 def key_phrases(
     weighed: Iterable[tuple[Iterable[str], float]], rarity: Callable[[str], float], is_left_out: Callable[[str], bool]
 ) -> list[KeyPhrase]:
-    """The best phrases of a talk, at most ``SHORTLIST``, the best first.
-
-    ``weighed`` are the sentences of each message with its weight; ``rarity`` is that of a stem in the memory; stems
-    that ``is_left_out`` (of speakers' names) are in no phrase."""
+    """The best phrases of a talk, at most ``SHORTLIST``, the best first. ``weighed`` are the sentences of each message
+    with its weight; ``rarity`` is that of a stem in the memory; stems that ``is_left_out`` (of speakers' names) are in
+    no phrase."""
     found: defaultdict[tuple[str, ...], _Found] = defaultdict(_Found)
     for sentences, weight in weighed:
         for key, phrases in _of_message(sentences, is_left_out).items():

@@ -66,7 +66,6 @@ class LeadSentence(NamedTuple):
 
 def statement_of(sentence: str, names: Collection[str], *, questions: bool) -> LeadSentence | None:
     """The sentence without greetings, names of address and its "I"; None if it says little without what came before.
-
     ``names`` are the speakers' names in lower case; people are also addressed by their beginnings. ``questions`` are
     kept when a user asks an assistant."""
     is_question = sentence.rstrip().endswith(tuple(ASKING_MARKS))

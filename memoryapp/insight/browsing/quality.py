@@ -1,6 +1,5 @@
-"""The quality of memories in numbers: what is missing, doubtful or never used, each as its list counts it.
-
-Nine queries for any number of chat users and rows."""
+"""The quality of memories in numbers: what is missing, doubtful or never used, each as its list counts it. Nine queries
+for any number of chat users and rows."""
 
 from __future__ import annotations
 
@@ -186,9 +185,8 @@ def _months(first: date, last: date) -> list[date]:
 @dataclass(frozen=True, slots=True)
 class Holdings:
     """The content of a chat user's memory in numbers. ``waiting`` messages are in no topic yet, withdrawn ones are not
-    counted.
-
-    ``months`` counts the messages of the last twelve months, the current one last; it is empty unless requested."""
+    counted. ``months`` counts the messages of the last twelve months, the current one last; it is empty unless
+    requested."""
 
     messages: int = 0
     waiting: int = 0

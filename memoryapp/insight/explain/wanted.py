@@ -1,5 +1,4 @@
 """What somebody expected a run to find: a topic, a message, words, a person or a file; and where it was at the time.
-
 Ids of other memories are as unknown as ids that never were."""
 
 import asyncio
@@ -44,9 +43,8 @@ SUMMARIES: str = _SQL["summaries"]
 
 def topics_with_words(owner_id: int, text: str) -> dict[int, float]:
     """The live topics whose passage or summary says most of ``text``, by their numbers, each with the weight of its
-    words by their rarity, the best first: that one, and others that say as much or nearly as much.
-
-    Empty where none says half of it. Five statements."""
+    words by their rarity, the best first: that one, and others that say as much or nearly as much. Empty where none
+    says half of it. Five statements."""
     passages = rescoring.passages(owner_id)
     (terms,) = rescoring.terms_of([text])
     if not terms or not len(passages.ids):

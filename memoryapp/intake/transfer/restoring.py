@@ -147,10 +147,9 @@ class Restored:
 def restore(
     path: Path, user: str = "", stored: Callable[[int], None] = lambda count: None, ask: Ask = ask_nobody
 ) -> Restored:
-    """Restores the memory of the file for ``user``, or for the chat user that the file names.
-
-    ``stored`` is called with the number of rows so far, ``ask`` while the file is read; if one raises, nothing is
-    stored. Raises NotEmpty, UnreadableFile with the line that cannot be read, and BeingErased."""
+    """Restores the memory of the file for ``user``, or for the chat user that the file names. ``stored`` is called with
+    the number of rows so far, ``ask`` while the file is read; if one raises, nothing is stored. Raises NotEmpty,
+    UnreadableFile with the line that cannot be read, and BeingErased."""
     header = next((value for _number, value in first(path, ask)), {})
     if header.get(MARK) != FORMAT:
         raise UnreadableFile(_("%(path)s was exported by another version.") % {"path": path})

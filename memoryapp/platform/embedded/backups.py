@@ -135,7 +135,6 @@ def check_whole(source: Path) -> None:
 
 def restore(source: Path) -> Manifest:
     """Fills the empty database and the folders of files from a backup. Raises BackupError; then nothing is restored.
-
     The database comes last, in one transaction: a process that is killed before leaves an empty one, and the next
     restore begins again. Whether the database is empty is asked when the server has ended what a killed one began."""
     with _opened(source) as archive:

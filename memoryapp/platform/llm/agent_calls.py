@@ -57,10 +57,9 @@ class AgentCaller:
         return str(getattr(settings, self.agent.model))
 
     def ask(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> AnsweredCall[_Answer]:
-        """Returns the answer to ``question`` about ``topics``; for a person the model is always asked again.
-
-        Raises LLMError (LLMTimeout) when the model gave no answer, UnreadableAnswer when it could not be read; the
-        question is stored either way."""
+        """Returns the answer to ``question`` about ``topics``; for a person the model is always asked again. Raises
+        LLMError (LLMTimeout) when the model gave no answer, UnreadableAnswer when it could not be read; the question is
+        stored either way."""
         asked = self.ask_and_keep(question, topics)
         return AnsweredCall(asked.ask.result(), asked.call)
 

@@ -114,9 +114,8 @@ class RecallRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallClients:
     """For use in one event loop. ``enricher`` is None without a chat model, ``verifier`` unless answers are judged by
-    another model than the one that writes them, ``cross_encoder`` when none is configured.
-
-    ``index_cache`` keeps what searches have read, ``search_cache`` keeps their results."""
+    another model than the one that writes them, ``cross_encoder`` when none is configured. ``index_cache`` keeps what
+    searches have read, ``search_cache`` keeps their results."""
 
     chat: Chat
     enricher: Chat | None

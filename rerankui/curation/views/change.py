@@ -1,7 +1,6 @@
-"""A change of topics: shown before it is made, made, and taken back.
-
-Every page that changes topics leads here. Only a form that is posted to commit writes anything. If somebody changed the
-topics meanwhile, the page shows their change and keeps what was typed."""
+"""A change of topics: shown before it is made, made, and taken back. Every page that changes topics leads here. Only a
+form that is posted to commit writes anything. If somebody changed the topics meanwhile, the page shows their change and
+keeps what was typed."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,6 @@
-"""The queue: one suggestion at a time with its evidence, decided by a key; the next one follows at once.
-
-A suggestion is leased to the person who looks at it for two minutes, and longer while the page is open. A decision
-answers htmx with the next suggestion and a toast, and other clients with a redirect to it."""
+"""The queue: one suggestion at a time with its evidence, decided by a key; the next one follows at once. A suggestion
+is leased to the person who looks at it for two minutes, and longer while the page is open. A decision answers htmx with
+the next suggestion and a toast, and other clients with a redirect to it."""
 
 from typing import Any, cast
 from urllib.parse import urlencode

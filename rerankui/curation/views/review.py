@@ -1,7 +1,6 @@
-"""The review: the archivist's findings, one at a time beside their messages, decided by a key.
-
-A decision answers htmx with the next finding and a toast, and other clients with a redirect to it. The address says to
-which topic and noun the review is narrowed."""
+"""The review: the archivist's findings, one at a time beside their messages, decided by a key. A decision answers htmx
+with the next finding and a toast, and other clients with a redirect to it. The address says to which topic and noun the
+review is narrowed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

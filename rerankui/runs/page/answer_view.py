@@ -65,9 +65,8 @@ class ShownPassage:
 
 def unsure(run: Run, outline: Outline) -> list[ShownPassage]:
     """The best passages of the candidates where the embedded scorer chose nothing, in four queries; else none. They are
-    those that the run handed over, if it handed over any.
-
-    It compares words and meaning only, so what it leaves out may well be the answer."""
+    those that the run handed over, if it handed over any. It compares words and meaning only, so what it leaves out may
+    well be the answer."""
     started, finished, found = outline.started, outline.finished, outline.found
     if not (started and finished and found) or started.model != EMBEDDED_MODEL or finished.fallback:
         return []

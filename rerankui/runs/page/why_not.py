@@ -41,10 +41,9 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class WhyNotView:
-    """``error`` is a sentence in place of an explanation; ``asked`` is what was typed.
-
-    ``prompts`` is the address of the lab that tries another version of the prompt, empty where that tells nothing.
-    ``said`` is what the model said when it lost it, if it said anything."""
+    """``error`` is a sentence in place of an explanation; ``asked`` is what was typed. ``prompts`` is the address of
+    the lab that tries another version of the prompt, empty where that tells nothing. ``said`` is what the model said
+    when it lost it, if it said anything."""
 
     asked: str = ""
     error: str = ""

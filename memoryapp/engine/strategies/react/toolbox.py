@@ -1,8 +1,6 @@
 """The toolbox of a run: which tools may be called, with what input and for how long, and the event that reports each
-call.
-
-Every call is answered. A tool that is not allowed, or whose input is not valid, is refused; a tool that exceeds its
-seconds is cancelled."""
+call. Every call is answered. A tool that is not allowed, or whose input is not valid, is refused; a tool that exceeds
+its seconds is cancelled."""
 
 import json
 import time

@@ -175,9 +175,8 @@ def _lines(words: str) -> Iterator[str]:
 
 def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
     """Returns the ids of the lines behind a prompt that was taken back, and the numbers of prompts in the queue alone.
-
-    After a rewind, the next prompt follows the same message as the one that was taken back, perhaps behind a command
-    or a hook; other forks of the tree, as those of tools that run at the same time, belong to the conversation."""
+    After a rewind, the next prompt follows the same message as the one that was taken back, perhaps behind a command or
+    a hook; other forks of the tree, as those of tools that run at the same time, belong to the conversation."""
     queue = _Queue()
     parents: dict[str, str] = {}
     # Lines that are no part of the conversation, with the last one before them that is.

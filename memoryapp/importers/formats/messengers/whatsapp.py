@@ -92,7 +92,6 @@ _QUOTES = frozenset('"“”«»„')
 
 class Head(NamedTuple):
     """The numbers at the beginning of a line: three of the date in their order, and the time, ``hour`` from 0 to 23.
-
     ``separator`` stands between the first two. With ``is_local``, the line has digits or words of another script than
     Latin. ``has_half`` says that a word gave the half of the day, ``unknown`` is a word that may be one."""
 
