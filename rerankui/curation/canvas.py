@@ -4,7 +4,6 @@ its message or removes that cut, so the canvas works with mouse, keyboard and wi
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -185,35 +184,13 @@ class _MessageRow(NamedTuple):
     opening: str
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSide:
-    """One topic: today's with its ``number``, or a planned one. ``shares`` is how many messages come from which of
-    today's topics; ``people`` are the speakers, those with most messages first."""
-
-    number: int | None
-    summary: str
-    started_at: datetime
-    ended_at: datetime
-    count: int
-    size_chars: int
-    people: tuple[str, ...]
-    opening: str
-    shares: tuple[tuple[int, int], ...]
-    is_by_hand: bool = False
-
-    @property
-    def is_large(self) -> bool:
-        """Whether archiving would have divided it because of its size."""
-        return self.size_chars > settings.SPLIT_THRESHOLD_CHARS
-
-
 def sides(owner: ChatUser, change: Change) -> dict[str, Any]:
-    """``change`` as it was planned; its topics are live."""
+    """``change`` as it was planned; its topics are live. Each is today's with its ``number``, or a planned one."""
     topics = Topic.objects.of(owner).in_bulk(list(change.out))
     messages = _message_rows(owner, change.out)
     by_topic = {number: [row for row in messages.values() if row.topic == number] for number in change.out}
     before = [
-        _side(topics[number].summary, rows, number, is_by_hand=topics[number].locked_by_hand)
+        _side(topics[number].summary, rows, number, topics[number].locked_by_hand)
         for number, rows in by_topic.items()
         if rows
     ]
@@ -229,18 +206,23 @@ def _message_rows(owner: ChatUser, topics: Sequence[int]) -> dict[int, _MessageR
     return {row[0]: _MessageRow(*row) for row in columns}
 
 
-def _side(summary: str, rows: Iterable[_MessageRow], pk: int | None = None, *, is_by_hand: bool = False) -> TopicSide:
+def _side(summary: str, rows: Iterable[_MessageRow], pk: int | None = None, is_by_hand: bool = False) -> dict[str, Any]:
     ordered = sorted(rows, key=lambda row: (row.sent_at, row.id))
     people = Counter(row.author for row in ordered if row.author and row.role != "assistant")
-    return TopicSide(
-        number=pk,
-        summary=summary,
-        started_at=ordered[0].sent_at,
-        ended_at=ordered[-1].sent_at,
-        count=len(ordered),
-        size_chars=sum(row.size for row in ordered),
-        people=tuple(name for name, _n in people.most_common(MOST_PEOPLE)),
-        opening=next((line(row.opening) for row in ordered if row.opening.strip()), ""),
-        shares=tuple(Counter(row.topic for row in ordered).most_common()),
-        is_by_hand=is_by_hand,
-    )
+    size = sum(row.size for row in ordered)
+    return {
+        "number": pk,
+        "summary": summary,
+        "started_at": ordered[0].sent_at,
+        "ended_at": ordered[-1].sent_at,
+        "count": len(ordered),
+        "size_chars": size,
+        # The speakers, those with most messages first.
+        "people": tuple(name for name, _n in people.most_common(MOST_PEOPLE)),
+        "opening": next((line(row.opening) for row in ordered if row.opening.strip()), ""),
+        # How many messages come from which of today's topics.
+        "shares": tuple(Counter(row.topic for row in ordered).most_common()),
+        "is_by_hand": is_by_hand,
+        # Whether archiving would have divided it because of its size.
+        "is_large": size > settings.SPLIT_THRESHOLD_CHARS,
+    }

@@ -68,25 +68,6 @@ def _day_words(value: str) -> str:
     return date_format(day, "j M Y") if day else value
 
 
-@dataclass(frozen=True, slots=True)
-class FacetValue:
-    words: str | Promise
-    count: int
-    address: str
-    is_chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CountedFacet:
-    """``chosen`` is the value that the address chooses, which may be the empty one; None if it chooses none."""
-
-    name: str
-    chosen: str | None
-    label: str | Promise
-    values: Sequence[FacetValue]
-    is_cut: bool
-
-
 def narrowed(rows: QuerySet[Row], facets: Sequence[Facet], query: QueryDict, but: str = "") -> QuerySet[Row]:
     """The rows with the chosen values; without the choice of the facet named ``but``."""
     for facet in facets:
@@ -102,11 +83,12 @@ def is_narrowed(facets: Sequence[Facet], query: QueryDict) -> bool:
 
 def counted(
     request: HttpRequest, rows: QuerySet[Any], facets: Sequence[Facet], latest: Sequence[str] = ()
-) -> list[CountedFacet]:
+) -> list[dict[str, Any]]:
     """Each facet with its values among ``rows``, as the other facets narrow them. With an order as ``latest``, only the
-    first ``MOST_COUNTED`` of the rows are counted."""
+    first ``MOST_COUNTED`` of the rows are counted. ``chosen`` is the value that the address chooses, which may be the
+    empty one; None if it chooses none."""
     found = (_counted(request, _among(narrowed(rows, facets, request.GET, each.name), latest), each) for each in facets)
-    return [facet for facet in found if len(facet.values) > 1 or any(value.is_chosen for value in facet.values)]
+    return [each for each in found if len(each["values"]) > 1 or any(value["is_chosen"] for value in each["values"])]
 
 
 def _among(rows: QuerySet[Any], latest: Sequence[str]) -> QuerySet[Any]:
@@ -117,25 +99,27 @@ def _among(rows: QuerySet[Any], latest: Sequence[str]) -> QuerySet[Any]:
     return among
 
 
-def _counted(request: HttpRequest, rows: QuerySet[Any], facet: Facet) -> CountedFacet:
+def _counted(request: HttpRequest, rows: QuerySet[Any], facet: Facet) -> dict[str, Any]:
     order = (f"-{facet.column}",) if facet.in_order else ("-n", facet.column)
     values = facet.annotated(rows).order_by().values_list(facet.column).annotate(n=Count("pk")).order_by(*order)
     listed = list(values[: MOST_VALUES + 1])
     chosen = _chosen(request.GET, facet)
     shown = [_value(request, facet, value, n, is_chosen=value == chosen) for value, n in listed[:MOST_VALUES]]
-    if chosen is not None and not any(value.is_chosen for value in shown):
+    if chosen is not None and not any(value["is_chosen"] for value in shown):
         shown.append(_value(request, facet, chosen, 0, is_chosen=True))
-    return CountedFacet(facet.name, chosen, facet.label, shown, len(listed) > MOST_VALUES)
+    is_cut = len(listed) > MOST_VALUES
+    return {"name": facet.name, "chosen": chosen, "label": facet.label, "values": shown, "is_cut": is_cut}
 
 
-def _value(request: HttpRequest, facet: Facet, value: str, count: int, *, is_chosen: bool) -> FacetValue:
+def _value(request: HttpRequest, facet: Facet, value: str, count: int, *, is_chosen: bool) -> dict[str, Any]:
     query = request.GET.copy()
     for gone in (facet.name, "after", "before", "format"):
         query.pop(gone, None)
     if not is_chosen:
         query[facet.name] = value
     words = facet.words.get(value, value) if isinstance(facet.words, Mapping) else facet.words(value)
-    return FacetValue(words or _("none"), count, f"?{query.urlencode()}", is_chosen)
+    address = f"?{query.urlencode()}"
+    return {"words": words or _("none"), "count": count, "address": address, "is_chosen": is_chosen}
 
 
 def _chosen(query: QueryDict, facet: Facet) -> str | None:

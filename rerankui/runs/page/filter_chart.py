@@ -23,21 +23,6 @@ _NAME_HEIGHT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramBar:
-    """``x`` and ``y`` are the upper left corner, in the picture's own units."""
-
-    item: FilteredItem
-    x: float
-    y: float
-    width: float
-    height: float
-
-    @property
-    def fate(self) -> Fate:
-        return self.item.fate
-
-
-@dataclass(frozen=True, slots=True)
 class ThresholdLine:
     """A threshold: its height in the picture, and the similarity; ``is_under`` puts its name under the line."""
 
@@ -83,12 +68,11 @@ def _lines(cuts: Cuts, top: float) -> tuple[ThresholdLine, ...]:
     return (initial, ThresholdLine("threshold", second, cuts.threshold))
 
 
-def _bar(item: FilteredItem, place: int, step: float, top: float) -> HistogramBar:
-    y = _y(item.similarity, top)
-    gap = min(3.0, step * 0.2)
-    return HistogramBar(
-        item, round(_LEFT + place * step + gap / 2, 1), y, round(step - gap, 1), round(HEIGHT - _BOTTOM - y, 1)
-    )
+def _bar(item: FilteredItem, place: int, step: float, top: float) -> dict[str, Any]:
+    """``x`` and ``y`` are the upper left corner, in the picture's own units."""
+    y, gap = _y(item.similarity, top), min(3.0, step * 0.2)
+    left, height = round(_LEFT + place * step + gap / 2, 1), round(HEIGHT - _BOTTOM - y, 1)
+    return {"item": item, "fate": item.fate, "x": left, "y": y, "width": round(step - gap, 1), "height": height}
 
 
 def _y(similarity: float, top: float) -> float:

@@ -28,29 +28,20 @@ from rerankui.text.words import grouped
 
 ROW = 22
 TOP = 30
-
-
-@dataclass(frozen=True, slots=True)
-class RankLine:
-    """A topic's ranks, 0 where it has none, and the heights of its places in the three columns."""
-
-    id: str
-    similarity: int
-    score: int
-    chosen: int
-    places: tuple[int, int, int]
+_COLUMNS = ("similarity", "score", "chosen")
 
 
 def rank_lines(chosen: Sequence[tuple[Selected, Candidate | None]]) -> dict[str, Any] | None:
-    """None where fewer than two topics of the search were chosen, or without vectors."""
+    """The ranks of each topic, 0 where it has none, and the heights of its places in the three columns. None where
+    fewer than two topics of the search were chosen, or without vectors."""
     ranked = [(selected, candidate) for selected, candidate in chosen if candidate is not None and selected.vector_rank]
     if len(ranked) < 2:
         return None
     ranks = [(selected.vector_rank, candidate.rank, selected.rank) for selected, candidate in ranked]
     columns = [sorted(column) for column in zip(*ranks, strict=True)]
     lines = [
-        RankLine(selected.id, *of_topic, places=_places(of_topic, columns))
-        for (selected, _), of_topic in zip(ranked, ranks, strict=True)
+        {"id": selected.id, **dict(zip(_COLUMNS, at, strict=True)), "places": _places(at, columns)}
+        for (selected, _), at in zip(ranked, ranks, strict=True)
     ]
     return {"height": TOP + ROW * len(lines), "lines": lines}
 
