@@ -45,10 +45,9 @@ class LeftOut(Shape):
 
 
 class Remembered(Shape):
-    """The number of new messages and of known ones, and the messages that could not be stored.
-
-    ``left_out`` counts, by reason, what is no talk and not stored: calls of tools and their results. Of the new ones,
-    the guard ``masked`` some, ``held`` some for a person, and only ``marked`` some; a count of none is left out."""
+    """The number of new messages and of known ones, and the messages that could not be stored. ``left_out`` counts, by
+    reason, what is no talk and not stored: calls of tools and their results. Of the new ones, the guard ``masked``
+    some, ``held`` some for a person, and only ``marked`` some; a count of none is left out."""
 
     added: int
     skipped: int
