@@ -121,6 +121,7 @@ SHORT_FOR_A_REASON = {
     "memoryapp.engine.threads": "every long computation imports it, and it imports nothing",
     "memoryapp.engine.beside": "every module with word lists imports it, and it imports nothing",
     "memoryapp.engine.emit": "every stage imports it, and it imports events alone",
+    "memoryapp.doors.api.serving": "every noun of the API is served by it, and it knows no noun",
     "memoryapp.search.columns": "index, scores and words share it without knowing each other",
 }
 SWAPS = re.compile(r"\bswap\(")
