@@ -1,5 +1,7 @@
-"""Facets: the values of a property of the listed rows, with counts, each a link that narrows the list to it. A list
-costs one query for each facet, however many rows it has. The address carries what was chosen."""
+"""Facets: the values of a property of the listed rows, with counts, each a link that narrows the list to it.
+
+A list costs one query for each facet, however many rows it has. The address carries what was chosen.
+"""
 
 import csv
 import io
@@ -68,6 +70,25 @@ def _day_words(value: str) -> str:
     return date_format(day, "j M Y") if day else value
 
 
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    words: str | Promise
+    count: int
+    address: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CountedFacet:
+    """``chosen`` is the value that the address chooses, which may be the empty one; None if it chooses none."""
+
+    name: str
+    chosen: str | None
+    label: str | Promise
+    values: Sequence[FacetValue]
+    is_cut: bool
+
+
 def narrowed(rows: QuerySet[Row], facets: Sequence[Facet], query: QueryDict, but: str = "") -> QuerySet[Row]:
     """The rows with the chosen values; without the choice of the facet named ``but``."""
     for facet in facets:
@@ -83,12 +104,11 @@ def is_narrowed(facets: Sequence[Facet], query: QueryDict) -> bool:
 
 def counted(
     request: HttpRequest, rows: QuerySet[Any], facets: Sequence[Facet], latest: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+) -> list[CountedFacet]:
     """Each facet with its values among ``rows``, as the other facets narrow them. With an order as ``latest``, only the
-    first ``MOST_COUNTED`` of the rows are counted. ``chosen`` is the value that the address chooses, which may be the
-    empty one; None if it chooses none."""
+    first ``MOST_COUNTED`` of the rows are counted."""
     found = (_counted(request, _among(narrowed(rows, facets, request.GET, each.name), latest), each) for each in facets)
-    return [each for each in found if len(each["values"]) > 1 or any(value["is_chosen"] for value in each["values"])]
+    return [facet for facet in found if len(facet.values) > 1 or any(value.is_chosen for value in facet.values)]
 
 
 def _among(rows: QuerySet[Any], latest: Sequence[str]) -> QuerySet[Any]:
@@ -99,27 +119,25 @@ def _among(rows: QuerySet[Any], latest: Sequence[str]) -> QuerySet[Any]:
     return among
 
 
-def _counted(request: HttpRequest, rows: QuerySet[Any], facet: Facet) -> dict[str, Any]:
+def _counted(request: HttpRequest, rows: QuerySet[Any], facet: Facet) -> CountedFacet:
     order = (f"-{facet.column}",) if facet.in_order else ("-n", facet.column)
     values = facet.annotated(rows).order_by().values_list(facet.column).annotate(n=Count("pk")).order_by(*order)
     listed = list(values[: MOST_VALUES + 1])
     chosen = _chosen(request.GET, facet)
     shown = [_value(request, facet, value, n, is_chosen=value == chosen) for value, n in listed[:MOST_VALUES]]
-    if chosen is not None and not any(value["is_chosen"] for value in shown):
+    if chosen is not None and not any(value.is_chosen for value in shown):
         shown.append(_value(request, facet, chosen, 0, is_chosen=True))
-    is_cut = len(listed) > MOST_VALUES
-    return {"name": facet.name, "chosen": chosen, "label": facet.label, "values": shown, "is_cut": is_cut}
+    return CountedFacet(facet.name, chosen, facet.label, shown, len(listed) > MOST_VALUES)
 
 
-def _value(request: HttpRequest, facet: Facet, value: str, count: int, *, is_chosen: bool) -> dict[str, Any]:
+def _value(request: HttpRequest, facet: Facet, value: str, count: int, *, is_chosen: bool) -> FacetValue:
     query = request.GET.copy()
     for gone in (facet.name, "after", "before", "format"):
         query.pop(gone, None)
     if not is_chosen:
         query[facet.name] = value
     words = facet.words.get(value, value) if isinstance(facet.words, Mapping) else facet.words(value)
-    address = f"?{query.urlencode()}"
-    return {"words": words or _("none"), "count": count, "address": address, "is_chosen": is_chosen}
+    return FacetValue(words or _("none"), count, f"?{query.urlencode()}", is_chosen)
 
 
 def _chosen(query: QueryDict, facet: Facet) -> str | None:
