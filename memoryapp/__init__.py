@@ -101,5 +101,4 @@ heartbeat    the time at which a process was last alive, in a row
 event stream    the events of a run, sent to a program while it runs, as server-sent events or JSON Lines
 API endpoint    an address for programs under ``/v1/``; it needs a *token* with the right scope
 token        the secret with which a program uses the API, with scopes and the chat users whose memories it opens
-supervisor   the process that starts the embedded database, watches it, and stops it after the last lease
-"""
+supervisor   the process that starts the embedded database, watches it, and stops it after the last lease"""

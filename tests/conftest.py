@@ -1,7 +1,5 @@
-"""People and memories that tests share.
-
-Anna's memory is the one looked at; the stranger is an operator who may see Boris's and nothing of hers.
-"""
+"""People and memories that tests share. Anna's memory is the one looked at; the stranger is an operator who may see
+Boris's and nothing of hers."""
 
 import gc
 import os

@@ -43,10 +43,8 @@ def emptying(_operations: object, _style: object, tables: Sequence[str], **_unus
 
 
 def keep_connections(_test: object) -> bool:
-    """Returns False, for a test that needs no new connection to find none of an earlier one's settings and locks.
-
-    A new process of the server reads anew what it knows of sixty tables.
-    """
+    """Returns False, for a test that needs no new connection to find none of an earlier one's settings and locks. A new
+    process of the server reads anew what it knows of sixty tables."""
     for connection in connections.all(initialized_only=True):
         if connection.connection is None:
             continue
@@ -63,10 +61,8 @@ def keep_connections(_test: object) -> bool:
 
 
 def restore(folder: Path) -> None:
-    """Restores the database from the dump of an earlier run in ``folder``; ``migrate`` then finds nothing to do.
-
-    Does nothing without a dump of exactly these migrations. Raises CalledProcessError if it cannot be read.
-    """
+    """Restores the database from the dump of an earlier run in ``folder``; ``migrate`` then finds nothing to do. Does
+    nothing without a dump of exactly these migrations. Raises CalledProcessError if it cannot be read."""
     dump = _dump(folder)
     if dump.exists() and _is_throwaway():
         with psycopg.connect(os.environ["DATABASE_URL"], dbname="postgres", autocommit=True) as server:

@@ -2,8 +2,7 @@
 
 A subject is everything that a suite covers beside what the other tests cover. It is compared with the commit that set
 the version, for which no tag is needed. Of an unchanged suite only the tests with the mark ``smoke`` run. Without the
-history of that commit nothing is left out, nor with ``manage.py test --all``, which runs before each release.
-"""
+history of that commit nothing is left out, nor with ``manage.py test --all``, which runs before each release."""
 
 import subprocess
 from collections.abc import Iterable, Sequence

@@ -45,11 +45,9 @@ class LeftOut(Shape):
 
 
 class Remembered(Shape):
-    """The number of new messages and of known ones, and the messages that could not be stored.
-
-    ``left_out`` counts, by reason, what is no talk and not stored: calls of tools and their results. Of the new ones,
-    the guard ``masked`` some, ``held`` some for a person, and only ``marked`` some; a count of none is left out.
-    """
+    """The number of new messages and of known ones, and the messages that could not be stored. ``left_out`` counts, by
+    reason, what is no talk and not stored: calls of tools and their results. Of the new ones, the guard ``masked``
+    some, ``held`` some for a person, and only ``marked`` some; a count of none is left out."""
 
     added: int
     skipped: int
@@ -77,8 +75,7 @@ class RecalledTopic(Shape):
     ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate. ``pinned``
     topics are handed over with every recall; their score is 0 if this query did not find them. Summary,
     times and count are missing if the topic was erased meanwhile. ``messages`` and ``passages`` (the messages around
-    what answers, long ones cut) are there if ``include`` names them.
-    """
+    what answers, long ones cut) are there if ``include`` names them."""
 
     id: str
     rank: int
@@ -121,8 +118,7 @@ class Recalled(Shape):
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
     ``unsure``: nothing was chosen without doubt; the nearest passages stand in the context as possibly related.
-    ``note`` says why nothing was chosen, in English. ``cut``: the model's answer ran into its limit of tokens.
-    """
+    ``note`` says why nothing was chosen, in English. ``cut``: the model's answer ran into its limit of tokens."""
 
     run: UUID
     url: str
@@ -157,8 +153,7 @@ class Checked(Shape):
     ``support`` is ``in_words`` if every telling word of it stands there, ``differs`` if some do not, ``contradicted``
     if a number, date, negation or order is another one, and ``unchecked`` where words cannot be compared. ``missing``
     and ``turned`` are those words. ``verified`` is null where no model judged; a contradicted statement is never
-    verified. One that is not ``kept`` was left out of the answer.
-    """
+    verified. One that is not ``kept`` was left out of the answer."""
 
     text: str
     citations: tuple[int, ...]
@@ -181,8 +176,7 @@ class Answered(Shape):
     confirmed all statements that were kept and no word contradicts one, and is null where no model judged them. ``by``
     is null for passages; earlier versions composed answers of ``extracts``. ``note`` names what was left out, corrected
     or widened. ``agent`` is false for the plain path. ``cut``: the model ran into its limit of tokens,
-    so the answer lacks its end.
-    """
+    so the answer lacks its end."""
 
     run: UUID
     url: str

@@ -4,8 +4,7 @@ In: a ``ChangeRequest``, which names an operation (``operations``) and what it t
 ``plan`` computes without writing anything, then the ``TopicEdit`` that ``make`` makes of it. Only ``swap`` writes
 topics; archiving calls it too. A topic never changes: an edit retires some topics and puts others in over the same
 messages. Retired topics stay in the database, so an undo needs no model and a finished run still shows what the model
-saw. It imports the models, locks, metrics and the engine; it builds no client.
-"""
+saw. It imports the models, locks, metrics and the engine; it builds no client."""
 
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
 from memoryapp.curation.lineage import (

@@ -3,8 +3,7 @@
 In: a chat user, numbers of topics and what to do with each. Out: rows that the worker carries out one after another,
 each change an edit like any other, and one undo for all. No model is asked in a transaction, and a process may be
 killed at any moment: the rows say what is left. It imports the models, ``curation``, ``proposals``, ``search`` and what
-``ingestion`` knows of prices.
-"""
+``ingestion`` knows of prices."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

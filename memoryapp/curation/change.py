@@ -1,8 +1,6 @@
-"""A planned change of topics as a value, its bounds, and the errors that refuse a change.
-
-The text of every error is a sentence for the person who asked. What they need in order to go on is an attribute of the
-error: the topics that replaced those they saw, or the edits to undo first.
-"""
+"""A planned change of topics as a value, its bounds, and the errors that refuse a change. The text of every error is a
+sentence for the person who asked. What they need in order to go on is an attribute of the error: the topics that
+replaced those they saw, or the edits to undo first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

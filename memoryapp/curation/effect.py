@@ -2,8 +2,7 @@
 
 In: a chat user and a ``curation.Change``. Out: an ``Effect``, with each run's rank before and after, a verdict and a
 sentence. It writes nothing and asks no remote model, but the embedded scorer again where that had chosen. It imports
-the models, ``content``, ``curation``, ``search``, the bounds of ``runs`` and the engine.
-"""
+the models, ``content``, ``curation``, ``search``, the bounds of ``runs`` and the engine."""
 
 import json
 from collections import Counter, defaultdict
@@ -57,10 +56,8 @@ RUNS: str = _SQL["runs"].format(candidate=CANDIDATE_FIELD.format(payload="f.payl
 @dataclass(frozen=True, slots=True)
 class PastRun:
     """A finished run; ``shown`` is how many topics the model was shown, ``by_scorer`` that the embedded one chose.
-
     ``messages`` are known to answer it; ``chosen`` are selected topics, live or retired, whose best passage answers it;
-    ``handed`` are all that it selected.
-    """
+    ``handed`` are all that it selected."""
 
     id: UUID
     text: str
@@ -81,8 +78,7 @@ def runs_that_saw(owner_id: int, topics: Sequence[int] | None, also: UUID | None
     Considered are the latest 200 runs by hand, the latest run of each golden question and the run ``also``. A run
     counts if it found one of the topics or an earlier version of it; a golden question also if its answer is in one of
     them. A run whose search was restricted to days, chats or authors is left out, because messages it never saw might
-    answer it. Two statements.
-    """
+    answer it. Two statements."""
     numbers = None if topics is None else list(topics)
     values: dict[str, Any] = {"owner": owner_id, "topics": numbers, "by_hand": MOST_BY_HAND, "golden": MOST_GOLDEN}
     values |= {"scorer": EMBEDDED_MODEL, "also": also}
@@ -236,8 +232,7 @@ _WORST_FIRST = {"worse": 0, "better": 1, "same": 2}
 class Evidence:
     """How a search finds what answered a run. ``rank`` counts from 1; it is that of the evidence that is hardest to
     find, None when some of it is in no topic or beyond the first 200. ``shown`` says whether the model is shown all of
-    it; ``chars`` is the length of the topics that contain it.
-    """
+    it; ``chars`` is the length of the topics that contain it."""
 
     rank: int | None
     shown: bool = False
@@ -263,10 +258,8 @@ class RunEffect:
 @dataclass(frozen=True, slots=True)
 class Effect:
     """``rows`` are the ``affected`` runs: worse ones first, golden questions before others, newest first.
-
     ``words_only`` counts those that were compared by words alone, because their query's vector is not known, and
-    ``asked_again`` those for which the embedded scorer, which had chosen, was asked twice more.
-    """
+    ``asked_again`` those for which the embedded scorer, which had chosen, was asked twice more."""
 
     affected: int
     better: int
@@ -278,11 +271,9 @@ class Effect:
 
 
 def effect_of(owner: ChatUser, change: Change, also: UUID | None = None) -> Effect:
-    """What ``change`` would do to the owner's past runs. Raises CurationError or Stale.
-
-    Considered are the latest 200 runs by hand, the latest run of each golden question and the run ``also``, if they
-    found one of the retired topics, or an earlier one with their messages.
-    """
+    """What ``change`` would do to the owner's past runs. Raises CurationError or Stale. Considered are the latest 200
+    runs by hand, the latest run of each golden question and the run ``also``, if they found one of the retired topics,
+    or an earlier one with their messages."""
     live = dict(Topic.objects.of(owner).filter(pk__in=change.out).values_list("pk", "is_live"))
     check_live(owner, change.out, live)
     return effect_on(owner.pk, change, runs_that_saw(owner.pk, change.out, also))

@@ -2,8 +2,7 @@
 
 What counts most is whether the model is shown the evidence; then whether its topic can be handed over whole; then a
 large change of rank; then a large change in how much there is to read. A small change of rank counts last, because the
-order of two neighbours in a list of fifty hardly matters.
-"""
+order of two neighbours in a list of fifty hardly matters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,8 +28,7 @@ class Position:
 
     ``rank`` is that of the topic hardest to find, None beyond the ranked ones. ``shown`` counts the messages whose
     topic the model is shown, ``excerpted`` those whose topic is too long to be handed over whole. ``chars`` is the
-    length of all topics with evidence.
-    """
+    length of all topics with evidence."""
 
     messages: int
     rank: int | None

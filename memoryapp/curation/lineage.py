@@ -1,8 +1,6 @@
-"""The lineage of a topic: what became of it, and where it came from.
-
-Messages outlive every edit. So the successors of a retired topic are the live topics that hold its messages now, no
-matter how many edits lie between. A topic that an undo brought back is its own successor.
-"""
+"""The lineage of a topic: what became of it, and where it came from. Messages outlive every edit. So the successors of
+a retired topic are the live topics that hold its messages now, no matter how many edits lie between. A topic that an
+undo brought back is its own successor."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -39,10 +37,8 @@ class Lineage:
 
 def successors(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
     """The live topics that hold the messages of each of the owner's topics in ``ids``; those with most messages first.
-
     A live topic is its own successor. A topic whose messages were all withdrawn has none. Topics of other owners are
-    left out.
-    """
+    left out."""
     return {old: tuple(live for live, _is_large in found) for old, found in _holders(owner_id, ids).items()}
 
 

@@ -2,8 +2,7 @@
 
 Passages do not change with topics, so they are compared once for all orders of topics that are tried. The database
 returns the vectors and the positions of each word of any query. The rest is computed like in every search
-(``scores.scored``), so that the result is the same as that of a real search.
-"""
+(``scores.scored``), so that the result is the same as that of a real search."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ The text of a message never changes, so past runs show what they read. A new wor
 metadata names the message it replaces (``REPLACES`` holds the external id of the old one). Replacing is an edit like
 any other: the topic over the old message is retired, the same topic over the new message comes in, and an undo reverses
 that. Passages over both messages and their neighbours are handed over together with the topics. Topics that a person
-decided about are not touched.
-"""
+decided about are not touched."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -4,8 +4,7 @@ A suggestion is open while all its topics are live. A suggestion that an edit ac
 in effect: an undo, wherever it is made, opens the suggestion again, and the undo of the undo accepts it again. Any
 other suggestion is outdated until its topics are back, unless they contain messages that a person decided to keep
 apart. A suggestion that a person declined for good is never changed, and a merge that the program made and a person
-undid is declined for good.
-"""
+undid is declined for good."""
 
 from collections.abc import Collection
 

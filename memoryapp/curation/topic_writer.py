@@ -2,8 +2,7 @@
 
 One short transaction, in which no model is called. Changes of one owner's topics wait for each other. What a change was
 planned on is checked again before anything is written, so of two people who change the same topics the second gets an
-error. Triggers in the database check once more that every message stays in one topic, whoever writes.
-"""
+error. Triggers in the database check once more that every message stays in one topic, whoever writes."""
 
 import re
 from collections import Counter
@@ -79,8 +78,7 @@ def swap(
     that import, without one those that a rule sets aside; for a rewording the import's come in, and the replaced ones
     are left over. ``call`` is the agent's question whose answer is carried out. Raises Stale when a topic or message is
     no longer where the change expects it, ByHand when an automatic change would overrule a person, CurationError when a
-    message would be lost or in two topics.
-    """
+    message would be lost or in two topics."""
     _check_drafts(change, by_hand)
     lock_owner(owner)
     lock_live(owner, change.out)

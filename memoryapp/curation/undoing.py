@@ -2,8 +2,7 @@
 
 An undo is an edit of its own that brings back the topics which its edit retired; the undo of an undo is a redo. So the
 edits of one matter form a chain (``chains``), and it is always the last edit of the chain that is undone. The topics
-that an edit put in must be live in order to be retired again: a later edit that retired them has to be undone first.
-"""
+that an edit put in must be live in order to be retired again: a later edit that retired them has to be undone first."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -150,11 +149,9 @@ def undo_with_dependents(owner: ChatUser, edit: TopicEdit, *, actor: str, reason
 def undo_between(
     owner: ChatUser, by: str, since: datetime, until: datetime, *, actor: str, reason: str = ""
 ) -> list[TopicEdit]:
-    """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing.
-
-    What was already taken back stays so, and archives are not undone. Raises Depends when edits of other people, or of
-    another time, depend on these, and CurationError when there is nothing or too much to undo.
-    """
+    """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing. What
+    was already taken back stays so, and archives are not undone. Raises Depends when edits of other people, or of
+    another time, depend on these, and CurationError when there is nothing or too much to undo."""
     lock_owner(owner)
     lasts, blocking = standing_between(owner, by, since, until)
     if not lasts:

@@ -1,9 +1,6 @@
-"""What calls of a model may cost and have cost: seconds, tokens and dollars.
-
-A run and a conversation have a ``Deadline``. A client has a ``Budget``, of which only the seconds inside ``spending``
-count: an async generator hands what it has to a reader who may be slow, and a deadline would charge the reader's time
-to the model (PEP 789).
-"""
+"""What calls of a model may cost and have cost: seconds, tokens and dollars. A run and a conversation have a
+``Deadline``. A client has a ``Budget``, of which only the seconds inside ``spending`` count: an async generator hands
+what it has to a reader who may be slow, and a deadline would charge the reader's time to the model (PEP 789)."""
 
 from __future__ import annotations
 

@@ -39,8 +39,7 @@ class UnderstoodQuery:
     ``names`` of people who speak were left out of its vector. ``dates`` raise what was said then; ``one_term`` are
     irregular words. ``instructions`` is true when passages with a standing instruction were raised. Only messages that
     ``where`` permits were searched; ``absent`` are those of its phrases that nothing contains. ``common`` are the stems
-    that, in a large memory, count only beside rarer ones.
-    """
+    that, in a large memory, count only beside rarer ones."""
 
     names: tuple[str, ...] = ()
     dates: tuple[NamedDates, ...] = ()
@@ -80,8 +79,7 @@ class Candidate:
     passage, 0 in runs of earlier versions.
 
     ``found_by`` says which wordings of the query found a candidate that is shown: ``original`` and ``rewrite``, each
-    with the rank by that wording alone, if it was ranked. It is empty when only one wording was searched.
-    """
+    with the rank by that wording alone, if it was ranked. It is empty when only one wording was searched."""
 
     id: str
     rank: int
@@ -104,11 +102,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ItemCandidate:
-    """A person or an artifact that search found; its numbers mean the same as in ``Candidate``.
-
-    ``name`` is what people call it, ``line`` is what the model sees. ``in_session`` marks a file of the running
-    conversation, which precedes the found ones and has no scores.
-    """
+    """A person or an artifact that search found; its numbers mean the same as in ``Candidate``. ``name`` is what people
+    call it, ``line`` is what the model sees. ``in_session`` marks a file of the running conversation, which precedes
+    the found ones and has no scores."""
 
     id: str
     rank: int

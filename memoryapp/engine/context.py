@@ -2,8 +2,7 @@
 
 What it says about the memory is taken from the messages: words of a model reach the assistant only as reasons, never as
 something that was said. All stored text is ``quoted``, so it cannot imitate the tags of the parts or the heads of
-topics, people and files. The parts are ordered from what changes least to what answers the query.
-"""
+topics, people and files. The parts are ordered from what changes least to what answers the query."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -150,11 +149,9 @@ def _items_text(items: Sequence[ContextItem]) -> str:
 
 
 def topics_text(chosen: SelectedTopics) -> str:
-    """The selected topics in at most 200,000 characters, each message whole and once.
-
-    Of a topic above 25,000 characters only the messages of its excerpt are included, or else its best exchanges.
-    The last line of a topic counts the messages that did not fit.
-    """
+    """The selected topics in at most 200,000 characters, each message whole and once. Of a topic above 25,000
+    characters only the messages of its excerpt are included, or else its best exchanges. The last line of a topic
+    counts the messages that did not fit."""
     return _under_heads(chosen, _whole)
 
 

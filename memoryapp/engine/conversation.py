@@ -3,8 +3,7 @@
 A ``Conversation`` owns the messages, the tools and the remaining time. A turn emits its events and returns what the
 model answered, or the reason why the conversation cannot continue. Every turn follows the same rules: when an endpoint
 refuses media, the model is asked again with the text alone; after an empty reply it is asked again; a refusal to answer
-is a failure.
-"""
+is a failure."""
 
 import asyncio
 import hashlib
@@ -58,12 +57,9 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that a model may call.
-
-    ``declaration`` has OpenAI's format. ``run`` answers a call; it is given the number of the turn. ``refuse`` answers
-    a call that is not run, with a note that says why; ``out_of_time`` is the note for a call that took too long. The
-    first tool of a conversation also refuses calls of tools that do not exist.
-    """
+    """A tool that a model may call. ``declaration`` has OpenAI's format. ``run`` answers a call; it is given the number
+    of the turn. ``refuse`` answers a call that is not run, with a note that says why; ``out_of_time`` is the note for a
+    call that took too long. The first tool of a conversation also refuses calls of tools that do not exist."""
 
     declaration: Mapping[str, Any]
     run: Callable[[events.ToolCall, int], Awaitable[ToolResult]]
@@ -88,12 +84,9 @@ class TurnLimits:
 
 
 class Conversation:
-    """One conversation. It begins with the prompt ``text``, filled with ``variables``, and the ``media``.
-
-    ``turns`` counts calls of the model, ``tool_turns`` the replies whose tool calls were answered, ``waited`` the
-    seconds spent waiting for the model. Raises KeyError or
-    ValueError for a prompt that ``prompts.faults`` would have rejected.
-    """
+    """One conversation. It begins with the prompt ``text``, filled with ``variables``, and the ``media``. ``turns``
+    counts calls of the model, ``tool_turns`` the replies whose tool calls were answered, ``waited`` the seconds spent
+    waiting for the model. Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have rejected."""
 
     def __init__(
         self,

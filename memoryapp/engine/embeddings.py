@@ -1,8 +1,5 @@
-"""Embedders turn texts into unit vectors; a profile describes the model that makes them.
-
-There are two embedders: ``embedding.http_embedder`` for any OpenAI-compatible endpoint, and the embedded one in
-``offline``.
-"""
+"""Embedders turn texts into unit vectors; a profile describes the model that makes them. There are two embedders:
+``embedding.http_embedder`` for any OpenAI-compatible endpoint, and the embedded one in ``offline``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,8 +28,7 @@ class Profile:
     cannot be compared, so ``query_prefix`` and ``passage_prefix`` belong to the identity of a profile.
 
     Thresholds belong to the model, because cosines of different models cannot be compared (measured: USE has a mean of
-    .36 for relevant texts; e5 has .85, and .77 for unrelated pairs).
-    """
+    .36 for relevant texts; e5 has .85, and .77 for unrelated pairs)."""
 
     provider: str
     model: str

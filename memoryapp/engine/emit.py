@@ -1,7 +1,5 @@
-"""How a stage of a run reports what happens in it: it calls ``emit``, and returns its value.
-
-Nothing waits inside ``emit``. Whoever executes the stage decides where the events go; they come in order.
-"""
+"""How a stage of a run reports what happens in it: it calls ``emit``, and returns its value. Nothing waits inside
+``emit``. Whoever executes the stage decides where the events go; they come in order."""
 
 from collections.abc import Callable
 

@@ -3,8 +3,7 @@
 A rerank is its events: what a strategy yields is stored, and what is stored is shown. Events are frozen values.
 ``to_payload`` and ``from_payload`` convert them to and from a JSON column, and ``outline.summarise`` computes the
 totals of a run from its events. A stored event never changes its meaning: fields may be added with a default, but never
-renamed.
-"""
+renamed."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,8 +83,7 @@ class Selected:
 
     ``unread`` marks a topic that the model selected by its candidate line alone; runs of earlier versions do not say.
     ``pinned`` marks one that somebody pinned: it is selected whatever the query, with score and vector rank 0 where
-    the search did not select it.
-    """
+    the search did not select it."""
 
     id: str
     rank: int
@@ -120,8 +118,7 @@ class QueryEnriched(EventKind, then="search", told="search", ends="enrich"):
     """The query as search sees it. ``note`` is empty when a model wrote it. Otherwise it is a code that says why the
     raw query is used, followed by a colon and the words of the endpoint, or the rewrite that is ``unrelated`` to the
     conversation; ``cause`` and HTTP's ``status`` say how a model failed. A rewrite is searched together with the query;
-    earlier versions searched it alone. ``variables`` are those that filled the prompt.
-    """
+    earlier versions searched it alone. ``variables`` are those that filled the prompt."""
 
     kind: ClassVar[str] = "query_enriched"
     query: str
@@ -153,8 +150,7 @@ class CandidatesFound(EventKind, lane="candidates", look="candidates", then="ask
     have ``note`` instead. ``without_vector`` counts the passages that had no vector yet and could be found only by
     their words. ``copies`` maps each topic that was not shown to the topic that says the same. ``cached_seconds`` is
     how long ago another run found this result. ``sessions`` are active sessions, each with its messages.
-    ``newest`` is the number of the last message that had arrived, 0 in runs of earlier versions.
-    """
+    ``newest`` is the number of the last message that had arrived, 0 in runs of earlier versions."""
 
     kind: ClassVar[str] = "candidates_found"
     candidates: tuple[Candidate, ...]
@@ -218,8 +214,7 @@ class ModelReplied(EventKind, look="reply", then="read", ends="turn"):
 
     Cached tokens are part of the input, reasoning tokens of the output. ``refusal`` is what the model wrote when it
     refused to answer, ``status`` the HTTP status of an ``error``, ``notes`` are its codes. ``message`` is what later
-    turns send back; it is stored beside the event (``raw_message``), not in its payload.
-    """
+    turns send back; it is stored beside the event (``raw_message``), not in its payload."""
 
     kind: ClassVar[str] = "model_replied"
     turn: int
@@ -311,8 +306,7 @@ class RunFinished(EventKind, lane="result", look="result", then="", is_before_wa
     earlier versions. ``requested`` lists the candidates that the model asked to read, ``dropped`` those it read but did
     not select, ``hallucinated`` the ids that were no candidates, ``baseline`` the plain vector order. ``stopped_by``
     names the person who stopped the run. ``cut``: the model's answer ran into its limit. ``unsure`` are topics whose
-    best passages are handed over as possibly related, because the embedded scorer chose nothing.
-    """
+    best passages are handed over as possibly related, because the embedded scorer chose nothing."""
 
     kind: ClassVar[str] = "run_finished"
     selected: tuple[Selected, ...]

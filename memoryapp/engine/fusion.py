@@ -33,8 +33,7 @@ the mean of the best three passages, neighbouring topics, soft matches of words,
 buckets of time.
 
 In a memory of two languages, passages in another script than the query count as if they shared words with it, by their
-meaning: for six Russian questions about English messages and the reverse, recall@5 rose from .33 to .67.
-"""
+meaning: for six Russian questions about English messages and the reverse, recall@5 rose from .33 to .67."""
 
 from __future__ import annotations
 
@@ -132,10 +131,8 @@ class TopicPassages:
 
     def best(self, values: Floats, most: int | None = None, lifts: Mapping[str, Floats] = MappingProxyType({})) -> Best:
         """Returns the ``most`` topics with the highest passage, ties by number; topics with only NaN are left out.
-
         ``lifts``, of shape (topics,) each, are added to the value of each topic. Of equal passages of a topic, the
-        first by position is returned.
-        """
+        first by position is returned."""
         passage_values, order = self._ordered(values, sum(lifts.values(), np.zeros(len(self.topics))))
         ends = np.append(self.starts[1:], len(self.places))
         # Places ascend within a topic, so argmax returns the first of equal ones.
@@ -180,11 +177,9 @@ fuse = Sum()
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRanks:
-    """Each of both orders gives its first ``depth`` texts 1 / (k + rank), times a weight.
-
-    Texts without a vector, or without a word of the query, have no rank in that order. The result is scaled: a text
-    that is first in both gets the usual score of the best text in deviations.
-    """
+    """Each of both orders gives its first ``depth`` texts 1 / (k + rank), times a weight. Texts without a vector, or
+    without a word of the query, have no rank in that order. The result is scaled: a text that is first in both gets the
+    usual score of the best text in deviations."""
 
     k: int = 60
     depth: int = 50

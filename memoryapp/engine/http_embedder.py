@@ -2,8 +2,7 @@
 
 Every answer is checked before it is used: count, order, dimensions, length. What an endpoint refuses because it is too
 much is sent in smaller portions; a text that is too long for the model gets the mean vector of its pieces. Where the
-words of a refusal do not say what was too much, single texts find it out.
-"""
+words of a refusal do not say what was too much, single texts find it out."""
 
 import asyncio
 import base64
@@ -21,16 +20,7 @@ import numpy as np
 
 from memoryapp.engine.beside import table_beside
 from memoryapp.engine.budget import Budget
-from memoryapp.engine.chat.attempt import (
-    NO_ANSWER,
-    TRIES,
-    TooLong,
-    is_passing,
-    read_body,
-    retry_after,
-    send,
-    wait_before_retry,
-)
+from memoryapp.engine.chat import attempt
 from memoryapp.engine.chat.refusals import document_in, error_in, redacted, status_by_words, without_login, words_in
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
 from memoryapp.engine.json_values import storable
@@ -288,7 +278,7 @@ class HttpEmbedder:
             first += len(batch)
         return np.concatenate(vectors)
 
-    async def _smaller_until_accepted(self, inputs: Sequence[str], tries: int = TRIES) -> Vectors:
+    async def _smaller_until_accepted(self, inputs: Sequence[str], tries: int = attempt.TRIES) -> Vectors:
         """The vectors of ``inputs``; what is refused as too much is learnt, and sent in smaller portions."""
         chars = self._accepted.chars
         if chars and any(len(text) - len(self._prefix(text)) > chars for text in inputs):
@@ -377,8 +367,12 @@ class HttpEmbedder:
                 raise _TooMuch(outcome, taught)
             failures += 1
             # An answer with status 200 that has no vectors may be a failure that passes; it does not say.
-            may_pass = failures == 1 if outcome.status == httpx.codes.OK else is_passing(outcome.status)
-            wait = wait_before_retry(failures, outcome.wait, budget.left) if may_pass and failures < tries else None
+            may_pass = failures == 1 if outcome.status == httpx.codes.OK else attempt.is_passing(outcome.status)
+            wait = (
+                attempt.wait_before_retry(failures, outcome.wait, budget.left)
+                if may_pass and failures < tries
+                else None
+            )
             if wait is None:
                 # Its words teach nothing, and yet it may be one of too much: Ollama's runner even crashes.
                 if outcome.status in _UNNAMED or outcome.status >= 500:
@@ -393,20 +387,20 @@ class HttpEmbedder:
             async with budget.spending():
                 response = await self._send(body)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
-            return _Failure(NO_ANSWER, self._failure("unreachable", quoted="no connection"))
+            return _Failure(attempt.NO_ANSWER, self._failure("unreachable", quoted="no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
             raise self._failure("late", seconds=_SECONDS) from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise self._failure("unaskable", quoted=str(error)) from error
-        except TooLong as error:
+        except attempt.TooLong as error:
             raise self._failure("too_long", bytes=_MOST_BYTES) from error
         except httpx.HTTPError as error:
-            return _Failure(NO_ANSWER, self._failure("unreachable", quoted=str(error) or type(error).__name__))
+            return _Failure(attempt.NO_ANSWER, self._failure("unreachable", quoted=str(error) or type(error).__name__))
         if response.status_code == httpx.codes.OK:
             return self._error_within(response) or response
         words = words_in(response.content)
         named = error_in(document_in(response.content))
-        wait = retry_after(response.headers)
+        wait = attempt.retry_after(response.headers)
         wait = named.wait if wait is None and named else wait
         status = status_by_words(response.status_code, named.code if named else "", words, wait)
         code = str(status) if f"embedder_{status}" in ENGLISH else "failing"
@@ -427,8 +421,8 @@ class HttpEmbedder:
 
     async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
         request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
-        async with aclosing(await send(self._http, request)) as response:
-            return await read_body(response, _MOST_BYTES)
+        async with aclosing(await attempt.send(self._http, request)) as response:
+            return await attempt.read_body(response, _MOST_BYTES)
 
     def _json(self, response: httpx.Response) -> Any:
         try:

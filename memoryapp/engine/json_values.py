@@ -1,8 +1,6 @@
-"""Frozen dataclasses to JSON text and back.
-
-A run stores some two hundred candidates in one value, and every run pays for that, so nothing is copied or looked up
-twice: orjson writes dataclasses directly, and the way to build a class is computed once.
-"""
+"""Frozen dataclasses to JSON text and back. A run stores some two hundred candidates in one value, and every run pays
+for that, so nothing is copied or looked up twice: orjson writes dataclasses directly, and the way to build a class is
+computed once."""
 
 import json
 import math

@@ -33,8 +33,7 @@ class Where:
     names or numbers of chats, ``authors`` names of people: a message must match one of each, whatever the case.
     ``never_topics`` and ``never_people`` are the numbers of those that somebody decided never to recall. ``as_of`` is a
     moment (ISO 8601): the topics are those that were live then. A topic must contain each of the ``must_phrases``; what
-    contains one of the ``should_phrases`` ranks higher. Words of a phrase may have other endings.
-    """
+    contains one of the ``should_phrases`` ranks higher. Words of a phrase may have other endings."""
 
     since: Code = ""
     until: Code = ""
@@ -143,8 +142,7 @@ class Background:
 
     ``profile`` is what is known about the user, ``inner_circle`` the people closest to them, ``recent_topics`` the
     latest topics, newest first, ``messages`` the end of the running conversation, oldest first. ``decided`` is what
-    people decided to hand over with every recall, or with none.
-    """
+    people decided to hand over with every recall, or with none."""
 
     profile: str
     inner_circle: tuple[str, ...]

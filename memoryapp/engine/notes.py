@@ -1,8 +1,6 @@
-"""Notes: remarks of events, stored as codes with values and put into words where they are shown.
-
-Programs read the English words in the ``note`` of an event, models read them in answers to tool calls. The same texts
-are keys of the catalogue, from which pages take them in the reader's language.
-"""
+"""Notes: remarks of events, stored as codes with values and put into words where they are shown. Programs read the
+English words in the ``note`` of an event, models read them in answers to tool calls. The same texts are keys of the
+catalogue, from which pages take them in the reader's language."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

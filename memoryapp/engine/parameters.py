@@ -1,8 +1,6 @@
-"""The parameters of runs, each declared once.
-
-The parameters of a strategy are a frozen dataclass; each field carries its bounds and the environment variable that
-sets its default. The form, the API, the commands, the settings and the stored row all read these declarations.
-"""
+"""The parameters of runs, each declared once. The parameters of a strategy are a frozen dataclass; each field carries
+its bounds and the environment variable that sets its default. The form, the API, the commands, the settings and the
+stored row all read these declarations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -28,10 +26,8 @@ SWITCH = ("yes", "no")
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a rerank: items selected, tool calls, seconds, characters read, and the certainty in percent from
-    which the embedded scorer chooses.
-
-    ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model with its retries.
-    """
+    which the embedded scorer chooses. ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model with its
+    retries."""
 
     max_topics: int = 15
     max_people: int = 10
@@ -60,8 +56,7 @@ class Declaration:
 
     A text that ``is_day`` is a day such as ``2023-05-01``, one that ``is_phrases`` a few phrases between commas; any
     text may be empty. ``kind`` is int, float or str. ``setting`` names the environment variable with the default of all
-    runs, if there is one, ``also`` another name that callers may use.
-    """
+    runs, if there is one, ``also`` another name that callers may use."""
 
     name: str
     kind: type
@@ -133,8 +128,7 @@ class Parameters:
     are handed over: as passages around what answers, or whole. ``fresh`` says whether the active sessions are
     searched, ``when_unsure`` what is handed over where the embedded scorer chooses nothing. ``since``, ``until``,
     ``channel`` and ``author`` restrict the messages that may be found, see ``Where``; so do the phrases that a topic
-    must contain, and those for which it ranks higher.
-    """
+    must contain, and those for which it ranks higher."""
 
     candidates: int = number(50, 1, RANKED, "RERANKER_CANDIDATES", also="k_per_query")
     people_candidates: int = number(20, 0, RANKED, "RERANKER_PEOPLE_CANDIDATES")

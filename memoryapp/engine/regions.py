@@ -3,8 +3,7 @@
 Regions are found by k-means with seeded k-means++ (Arthur and Vassilvitskii 2007), on the plane and not in all
 dimensions: a region is drawn as an outline, so it must be contiguous and must not overlap another one. Names are words
 weighted by c-TF-IDF: the number of texts of the region with the word, times its rarity in all texts. Words of any talk
-name no region, and words that look like nouns are preferred.
-"""
+name no region, and words that look like nouns are preferred."""
 
 import re
 from collections import Counter, defaultdict

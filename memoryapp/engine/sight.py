@@ -2,8 +2,7 @@
 
 It is set once, where a token, an operator or a run begins something, and holds for everything that this calls, also in
 threads and tasks. Nothing asks for it: while it is limited, the database itself shows no row beyond it (see
-``platform.sights``). What is common to all projects has the empty label.
-"""
+``platform.sights``). What is common to all projects has the empty label."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager

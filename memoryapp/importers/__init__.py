@@ -4,8 +4,7 @@ In: a path, and hints about what a file may not say (whose chat it is, when it b
 records in order; a message that cannot be imported comes out as ``Rejected`` with its place and a reason, so nothing is
 lost silently. A format is a module that ends with a ``Format`` value, which ``registry`` lists; ``opening`` chooses
 among them by the content of the file, not by its name. It imports Django's translations, the JSON parsers, and from the
-engine what makes text storable.
-"""
+engine what makes text storable."""
 
 from memoryapp.importers.format import NOBODY, Hints
 from memoryapp.importers.formats.opening import ChatFile, open_chat, read

@@ -2,8 +2,7 @@
 
 Some exports are not valid JSON: Telegram Desktop writes control characters as ``\x0b``, which no parser accepts, and
 files that were made by hand contain raw ones. Both are repaired here. A document that cannot be read, is too large or
-is nested too deeply is refused with a sentence that names the place.
-"""
+is nested too deeply is refused with a sentence that names the place."""
 
 import codecs
 import json

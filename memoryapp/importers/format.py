@@ -26,8 +26,7 @@ class Hints:
     A file without times begins at ``start``; ``zone`` is the time zone of times without one. ``any_dates``
     accepts unusual dates. With ``advises``, reasons name options of the command. ``name`` is what people call the file.
     ``dates`` is the order of day, month and year, as ``dmy``; empty if the file may decide. ``chats`` are names and ids
-    of chats, empty for all; of these, only messages from ``since`` on and before ``until`` are wanted.
-    """
+    of chats, empty for all; of these, only messages from ``since`` on and before ``until`` are wanted."""
 
     owner: str = ""
     me: str = ""
@@ -66,8 +65,7 @@ class Reader:
 
     ``users`` returns the names of the users in it, and perhaps some whose messages will be rejected; None if the format
     names no users. ``distilled`` yields what a program made of the messages; None if the format has only messages.
-    ``chats`` are the chats in the source, if it may have several.
-    """
+    ``chats`` are the chats in the source, if it may have several."""
 
     records: Callable[[Clock], Records]
     users: Callable[[Clock], set[str]] | None = None
@@ -122,11 +120,9 @@ Layout = DatabaseLayout | LinesLayout | DocumentLayout | TextLayout
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """``name`` is stored with an import and used by the command, ``label`` is shown to people.
-
-    With ``asks_who``, a person may choose which speaker is the user; with ``asks_zone``, the time zone of the times in
-    the file, which have none.
-    """
+    """``name`` is stored with an import and used by the command, ``label`` is shown to people. With ``asks_who``, a
+    person may choose which speaker is the user; with ``asks_zone``, the time zone of the times in the file, which have
+    none."""
 
     name: str
     label: str
@@ -142,11 +138,9 @@ Speaker = tuple[str, ...]
 
 
 def found_speaker(speakers: Counter[Speaker], hints: Hints, title: str = "") -> Speaker:
-    """Returns the speaker who is the user, empty for none. ``title`` is the name of a chat of two, if it has one.
-
-    It is the one whom a person named, or whose name is that of the chat user; in a chat that is called after one of
-    two speakers, the other one. Raises UnknownSpeaker.
-    """
+    """Returns the speaker who is the user, empty for none. ``title`` is the name of a chat of two, if it has one. It is
+    the one whom a person named, or whose name is that of the chat user; in a chat that is called after one of two
+    speakers, the other one. Raises UnknownSpeaker."""
     if hints.me == NOBODY or not speakers:
         return ()
     wanted = (hints.me or hints.owner).casefold()

@@ -1,8 +1,6 @@
-"""What every reader yields: a message that can be stored, or the place and reason of one that cannot.
-
-A file comes from strangers, so ``message`` makes every record and checks each field: NUL and lone surrogates become
-U+FFFD (PostgreSQL stores neither), lengths and depths are limited, times are aware and in UTC.
-"""
+"""What every reader yields: a message that can be stored, or the place and reason of one that cannot. A file comes from
+strangers, so ``message`` makes every record and checks each field: NUL and lone surrogates become U+FFFD (PostgreSQL
+stores neither), lengths and depths are limited, times are aware and in UTC."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,11 +69,9 @@ class UnknownOrder(UnreadableFile):
 # It is not frozen, because a frozen record takes two and a half times as long to make.
 @dataclass(slots=True)
 class MessageRecord:
-    """One message of a file. ``user`` is the chat user that the file names, or empty.
-
-    ``external_id`` is unique for a chat user, ``sent_at`` is aware and in UTC, ``session`` is an optional label of
-    messages that belong together, ``line`` is the place in the file. ``project`` is empty where the import says it.
-    """
+    """One message of a file. ``user`` is the chat user that the file names, or empty. ``external_id`` is unique for a
+    chat user, ``sent_at`` is aware and in UTC, ``session`` is an optional label of messages that belong together,
+    ``line`` is the place in the file. ``project`` is empty where the import says it."""
 
     user: str
     external_id: str
@@ -196,8 +192,7 @@ class Clock:
     others are faults of the program that wrote them. With ``advises``, reasons name the options for both. ``zone`` is
     the time zone of formats that write local times.
 
-    ``is_borrowed`` is true if the latest message has no time of its own; ``refused`` counts messages that got none.
-    """
+    ``is_borrowed`` is true if the latest message has no time of its own; ``refused`` counts messages that got none."""
 
     start: datetime | None = None
     any_dates: bool = False

@@ -1,8 +1,6 @@
-"""The bytes of a chat, from a file, a gzip file, or the files of an exported zip archive.
-
-They are read as UTF-8 in pieces, so a file of any size takes the memory of one piece. Unpacked bytes are counted,
-because the size in a header may be wrong; a file that unpacks to far more than a chat is refused.
-"""
+"""The bytes of a chat, from a file, a gzip file, or the files of an exported zip archive. They are read as UTF-8 in
+pieces, so a file of any size takes the memory of one piece. Unpacked bytes are counted, because the size in a header
+may be wrong; a file that unpacks to far more than a chat is refused."""
 
 import codecs
 import gzip
@@ -45,10 +43,8 @@ class Unwanted(Exception):
 @dataclass(slots=True)
 class Patience:
     """``ask`` raises an exception when the file is no longer wanted. It is called in the thread that made this, which
-    may wait for a reader in another thread; that one then ends with Unwanted.
-
-    ``too_long`` returns the error of a file on which all time was spent.
-    """
+    may wait for a reader in another thread; that one then ends with Unwanted. ``too_long`` returns the error of a file
+    on which all time was spent."""
 
     ask: Callable[[], None] = lambda: None
     too_long: Callable[[], UnreadableFile] = UnreadableFile

@@ -2,8 +2,7 @@
 
 No model is asked. Five words in a row are a quotation; otherwise the embedded scorer compares each sentence of the
 answer with the messages of each chosen topic, as it checks statements of answers. A person or a file is used if it is
-named.
-"""
+named."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

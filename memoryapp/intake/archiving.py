@@ -1,8 +1,5 @@
-"""Archives sessions that have ended as topics.
-
-Each session is one transaction. The cutter works outside of it, and the transaction checks the messages again, so a
-crash in between loses nothing and repeats nothing.
-"""
+"""Archives sessions that have ended as topics. Each session is one transaction. The cutter works outside of it, and the
+transaction checks the messages again, so a crash in between loses nothing and repeats nothing."""
 
 from __future__ import annotations
 
@@ -47,8 +44,7 @@ def put_topics(
     ``call`` is the question to a model about these messages. ``vectors.embed_pending`` makes the vectors later.
 
     Raises IngestionError when a draft is empty or two drafts share a message, and AlreadyArchived when a message is in
-    a topic now or was erased.
-    """
+    a topic now or was erased."""
     if not drafts:
         return []
     try:
@@ -92,8 +88,7 @@ def archive(
     Only one worker archives an owner at a time: if another does, this one calls ``meanwhile`` and waits up to ``wait``,
     then gives up. The progress is stored in the owner's row of work, and passed to ``report``. Raises IngestionError,
     and the errors of ``cutter``; earlier sessions stay archived. So they do when ``until`` says that it is enough,
-    which is a StagePaused: others have their turn. A session that somebody asked for is archived first.
-    """
+    which is a StagePaused: others have their turn. A session that somebody asked for is archived first."""
     with database.exclusive("archive", owner.pk, wait=wait, meanwhile=meanwhile) as alone:
         if not alone:
             return Archived(0, 0, 0, busy=True)

@@ -3,8 +3,7 @@
 If a chat model is connected, it is asked about each session. Its answer is stored before it is used, so a process that
 is killed in between asks nothing twice. Topics that are too small are joined to a neighbour. If the model fails or
 leaves out most of the session, the segmenter divides it, so no session waits for a model; after several failures in a
-row the model is not asked for a while.
-"""
+row the model is not asked for a while."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -44,12 +43,9 @@ _LOOKED_AT = 12
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A session divided into drafts that contain each message once.
-
-    ``calls`` are the questions to a model that led to it. The first one is about the whole session; it may have failed.
-    ``left_out`` counts messages that the model did not mention; ``reason`` says so, or why no model was asked, or what
-    the segmenter cut in its place.
-    """
+    """A session divided into drafts that contain each message once. ``calls`` are the questions to a model that led to
+    it. The first one is about the whole session; it may have failed. ``left_out`` counts messages that the model did
+    not mention; ``reason`` says so, or why no model was asked, or what the segmenter cut in its place."""
 
     drafts: Sequence[TopicDraft]
     calls: tuple[AgentCall, ...] = ()

@@ -1,9 +1,6 @@
-"""Imports a chat file into the memory of one chat user, or of all chat users that it names.
-
-The messages go to the chat user whom a person chooses if the file names at most one user; if it names several, each of
-them gets their own messages. A dry run reads and compares everything and writes nothing, so its numbers are those of
-the import.
-"""
+"""Imports a chat file into the memory of one chat user, or of all chat users that it names. The messages go to the chat
+user whom a person chooses if the file names at most one user; if it names several, each of them gets their own
+messages. A dry run reads and compares everything and writes nothing, so its numbers are those of the import."""
 
 from __future__ import annotations
 
@@ -64,8 +61,7 @@ def read_ahead(
 
     A chunk ends when its items have ``most`` of ``size`` together. An error of the thread is raised in place of the
     item. While the consumer waits for an item, it asks whether the file is still wanted; the end of the block stops the
-    thread through its ``patience``.
-    """
+    thread through its ``patience``."""
     sys.setswitchinterval(TURN)
     chunks: Queue[Chunk[Item]] = Queue(MOST_WAITING)
     stopped = threading.Event()
@@ -242,8 +238,7 @@ class Imported:
     ``changed`` are messages that were edited since they were imported; the memory keeps their old texts, except for
     ``taken`` of them. ``left_out`` counts, by reason, what does not belong to the conversation as it was shown; with
     it, the numbers add up to what the file holds. ``note`` is a sentence if the choice of a chat user was not followed,
-    else empty.
-    """
+    else empty."""
 
     users: tuple[str, ...]
     added: int
@@ -270,8 +265,7 @@ class Course:
     may raise Paused); ``observe`` with every record and the name of the chat user who gets it; ``opened`` with each
     chat user before anything is stored for them; ``coming`` in a dry run with the messages that are new, some thousands
     of one chat user at a time. Changed texts replace the old ones in the name of ``taker``, or are only reported if
-    that is empty.
-    """
+    that is empty."""
 
     dry_run: bool = False
     worker: str = "import_chat"
@@ -307,11 +301,9 @@ class _SeenIds:
 
 @dataclass
 class _Intake:
-    """One chat user's part of a file, stored a batch at a time. ``batch`` and ``steps`` are None in a dry run.
-
-    With ``is_resumed``, the batch was begun earlier; messages that it brought then count as added. ``wordings`` is the
-    batch of changed texts, once there are any.
-    """
+    """One chat user's part of a file, stored a batch at a time. ``batch`` and ``steps`` are None in a dry run. With
+    ``is_resumed``, the batch was begun earlier; messages that it brought then count as added. ``wordings`` is the batch
+    of changed texts, once there are any."""
 
     chat: ChatFile
     course: Course
@@ -472,12 +464,9 @@ def batch_of(owner: ChatUser, key: UUID, source: str, format: str) -> tuple[Impo
 
 
 def import_chat(chat: ChatFile, user: str = "", **course: Any) -> Imported:
-    """Stores the messages of ``chat`` that the memory does not have; any part may be repeated.
-
-    A known message with another text or time is reported as changed and not replaced, because passages, topics and past
-    runs were made from the stored text. The progress is stored in a row of work for each chat user. ``course`` are
-    fields of ``Course``.
-    """
+    """Stores the messages of ``chat`` that the memory does not have; any part may be repeated. A known message with
+    another text or time is reported as changed and not replaced, because passages, topics and past runs were made from
+    the stored text. The progress is stored in a row of work for each chat user. ``course`` are fields of ``Course``."""
     addressee, note = addressee_of(chat, user)
     return import_for(chat, addressee, Course(**course), note)
 

@@ -2,8 +2,7 @@
 
 Each invariant is one set-based query that returns nothing on a healthy database. Ownership is read from the models, so
 a new relation is checked without a change here. Only the events of runs are read one by one, because only
-``recording.finished_columns`` knows what a run's row must contain.
-"""
+``recording.finished_columns`` knows what a run's row must contain."""
 
 import math
 from collections.abc import Iterable, Iterator

@@ -1,9 +1,6 @@
 """Items that programs keep for a chat user: values of their own under a namespace and a key, found by filter and by
-meaning.
-
-In: the owner, and what a program writes or asks for. Out: rows of ``StoredItem``. The room imports rows, the vectors of
-the search, and chat users; its embedder comes from whoever calls. Recall does not search items.
-"""
+meaning. In: the owner, and what a program writes or asks for. Out: rows of ``StoredItem``. The room imports rows, the
+vectors of the search, and chat users; its embedder comes from whoever calls. Recall does not search items."""
 
 import asyncio
 import json

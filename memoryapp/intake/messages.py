@@ -1,8 +1,5 @@
-"""Stores messages in a memory, some thousands at a time.
-
-Each batch is a short transaction, and a message that the memory already has is not changed. So an import can be
-repeated, also after it was killed.
-"""
+"""Stores messages in a memory, some thousands at a time. Each batch is a short transaction, and a message that the
+memory already has is not changed. So an import can be repeated, also after it was killed."""
 
 import json
 from collections import Counter
@@ -37,11 +34,9 @@ MOST_SHOWN = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The result for records: how many are new, how many were known (``own`` of them in the same batch).
-
-    ``rejected`` records have the id of another message; those of them that are another text of a message in the memory
-    are ``changed``. ``guarded`` counts new ones that the guard ``marked``, ``masked`` or ``held``.
-    """
+    """The result for records: how many are new, how many were known (``own`` of them in the same batch). ``rejected``
+    records have the id of another message; those of them that are another text of a message in the memory are
+    ``changed``. ``guarded`` counts new ones that the guard ``marked``, ``masked`` or ``held``."""
 
     added: int
     skipped: int
@@ -139,12 +134,9 @@ def _stored(known: Known, id: str, project: str) -> tuple[str, int | None] | Non
 
 
 def _known(owner: ChatUser, ids: list[str]) -> Known:
-    """Returns the messages with these ids.
-
-    The ids are one parameter, because thousands of parameters take longer than the query. The planner estimates that
-    thousands of index searches cost more than a scan of all messages, but the ids of a batch are close together in the
-    index, and a few pages contain them all.
-    """
+    """Returns the messages with these ids. The ids are one parameter, because thousands of parameters take longer than
+    the query. The planner estimates that thousands of index searches cost more than a scan of all messages, but the ids
+    of a batch are close together in the index, and a few pages contain them all."""
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(_KNOWN, [owner.pk, _array(ids)])
@@ -165,8 +157,7 @@ def take_statistics() -> None:
 
     Without them the planner assumes that a new chat user has few messages, and finds known messages by reading all of
     the user's messages for each batch instead of by id. Autovacuum, which runs once a minute, is too late for an import
-    that takes a minute.
-    """
+    that takes a minute."""
     with connection.cursor() as cursor:
         cursor.execute(f"ANALYZE (SKIP_LOCKED) {Message._meta.db_table} (owner_id, external_id)")
 

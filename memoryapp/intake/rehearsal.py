@@ -1,7 +1,5 @@
-"""Reads a file to its end and changes nothing, so that a person can see what an import would bring.
-
-The findings are a JSON document, because they are stored in the row of the file.
-"""
+"""Reads a file to its end and changes nothing, so that a person can see what an import would bring. The findings are a
+JSON document, because they are stored in the row of the file."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,8 +35,7 @@ class Findings:
     is not known. ``restores`` counts the rows of each kind if the file is the export of a whole memory, ``brings`` the
     new topics, facts, people and artifacts that another program had made of the messages, ``brought_before`` the known
     ones. ``chats`` are the chats to choose from, each with id, name, kind, count and the time of its last message;
-    ``more_chats`` are not among them.
-    """
+    ``more_chats`` are not among them."""
 
     users: list[dict[str, Any]] = field(default_factory=list)
     messages: int = 0

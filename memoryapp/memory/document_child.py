@@ -1,8 +1,6 @@
-"""The program that opens one file: it reads the bytes from standard input and writes one JSON object.
-
-Run as ``python -m memoryapp.memory.document_child KIND``; KIND is text, pdf or docx. The object has ``text``,
-``pages`` (0 if the format has none) and ``is_cut``, or ``fault``: encrypted, malformed, bomb or limits.
-"""
+"""The program that opens one file: it reads the bytes from standard input and writes one JSON object. Run as ``python
+-m memoryapp.memory.document_child KIND``; KIND is text, pdf or docx. The object has ``text``, ``pages`` (0 if the
+format has none) and ``is_cut``, or ``fault``: encrypted, malformed, bomb or limits."""
 
 import io
 import json

@@ -1,8 +1,6 @@
-"""Estimates the sessions and topics of an import, and what models would be sent for them.
-
-New messages are counted in the order of the file; the count of sessions is exact if they are in order, as in exports,
-but for the first messages of a chat between people, before the second person speaks.
-"""
+"""Estimates the sessions and topics of an import, and what models would be sent for them. New messages are counted in
+the order of the file; the count of sessions is exact if they are in order, as in exports, but for the first messages of
+a chat between people, before the second person speaks."""
 
 from __future__ import annotations
 

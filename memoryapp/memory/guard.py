@@ -1,8 +1,6 @@
 """What must not be stored, or handed over, as it is: the policies of a memory, and how a text fares under them.
-
 Whatever reads a message reads its stored text, so a mask needs no other care; the text as it arrived is kept apart. The
-settings ``GUARD`` and ``GUARD_OUT`` are the policies of all memories; each may have its own.
-"""
+settings ``GUARD`` and ``GUARD_OUT`` are the policies of all memories; each may have its own."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple

@@ -3,8 +3,7 @@
 In: an owner and a moment. Out: rows as they were then, for pages and for runs that search the past. Topics never
 change, so their edits tell which were live. People, facts and artifacts are followed back from what they are now,
 through the changes since. What was erased in between is gone from every past, too. It imports models and ``reading``,
-and writes nothing.
-"""
+and writes nothing."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, time, timedelta

@@ -4,8 +4,7 @@ In: rows of messages. Out: ``cutting`` divides them into sessions, ``active`` re
 ``passages`` keeps the passages by which search finds them. An active session is named after its first message:
 ``Session:17``; wherever topics have numbers, its number is -17 (``engine.memory.topic_id``). When it is archived, its
 name leads to the topics that its messages are in. It imports the engine, the models, operations, reading and
-chat_users.
-"""
+chat_users."""
 
 from __future__ import annotations
 
@@ -70,8 +69,7 @@ class SessionLimits:
     messages, a topic before it has more than
     ``topic_chars`` characters. Topics of fewer than ``least`` messages are joined to others of their session. Those
     that a model made are joined if they have fewer than ``wished``, the number that a person chose for this memory.
-    Those of the segmenter between people are joined while they have at most ``together`` messages.
-    """
+    Those of the segmenter between people are joined while they have at most ``together`` messages."""
 
     interval: timedelta
     most: int
@@ -303,8 +301,7 @@ def renew(
 
     A session is cut as a whole, in a transaction of its own: a reply belongs to the passage of its request. Passages
     that stay the same are kept. After ``until`` said that it is enough, and unless it ``waits``, while another process
-    writes messages of this chat user, the rest is left to the next call.
-    """
+    writes messages of this chat user, the rest is left to the next call."""
     active = Message.objects.of(owner).active()
     active = active if labels is None else active.filter(session__in=labels)
     new = set(bare().filter(pk__in=active).values_list("pk", flat=True))

@@ -1,8 +1,6 @@
-"""The embedded broker: Celery's messages as files in the data folder.
-
-kombu's own transport writes a message directly under the name for which the worker looks, so the worker may read half a
-message and end. Here a file gets that name only when it is complete.
-"""
+"""The embedded broker: Celery's messages as files in the data folder. kombu's own transport writes a message directly
+under the name for which the worker looks, so the worker may read half a message and end. Here a file gets that name
+only when it is complete."""
 
 import fcntl
 import os

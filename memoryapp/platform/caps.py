@@ -4,8 +4,7 @@ A cap is in US dollars, for the installation, a memory or a token; each is off u
 refused when its forecast would pass a cap, so that requests at the same time pass it by no more than what is in flight:
 runs that go on count with what such a run usually costs. Costs are those that providers report of runs and of agents'
 questions; embeddings have none. A quota is checked before anything is stored, for what is new alone. What is
-counted is the whole memory, in whichever project somebody asks.
-"""
+counted is the whole memory, in whichever project somebody asks."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
-"""Heartbeats of the processes that answer no requests: the worker and beat.
-
-Each writes its row every few seconds. The database computes the age of a row, so no other clock matters.
-"""
+"""Heartbeats of the processes that answer no requests: the worker and beat. Each writes its row every few seconds. The
+database computes the age of a row, so no other clock matters."""
 
 from memoryapp.platform.statements import execute, fetched
 

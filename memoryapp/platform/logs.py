@@ -1,8 +1,6 @@
-"""Log lines: text for people, or one JSON object a line for machines.
-
-Through a context variable, every line that any module logs while a run is executed contains the id of the run. A line
-contains ids, counts and causes, never the text of a query or a message, which only some people may see.
-"""
+"""Log lines: text for people, or one JSON object a line for machines. Through a context variable, every line that any
+module logs while a run is executed contains the id of the run. A line contains ids, counts and causes, never the text
+of a query or a message, which only some people may see."""
 
 import json
 import logging

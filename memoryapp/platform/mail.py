@@ -1,7 +1,5 @@
-"""Mail to people: who gets it, and sending what waits in rows of ``Mailed``, again after a failure.
-
-Each row says itself what waits; a process takes it for the time of a lease, so a killed one loses nothing.
-"""
+"""Mail to people: who gets it, and sending what waits in rows of ``Mailed``, again after a failure. Each row says
+itself what waits; a process takes it for the time of a lease, so a killed one loses nothing."""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -3,8 +3,7 @@
 A run is counted once, from its events, when the last one is stored. The values of labels come from short lists in this
 program, never from names, texts or a provider's words; chat users appear only as numbers, and only if METRICS_BY_OWNER
 is set. Processes that ``up`` starts write their counts into files in one folder, which the web process adds up; without
-the folder a process reports only its own counts.
-"""
+the folder a process reports only its own counts."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The settings of what this program sends to others: webhooks, mail, and the address under which it is reached.
-
-``settings`` takes them over as they are; docs/settings.md explains each.
-"""
+``settings`` takes them over as they are; docs/settings.md explains each."""
 
 from datetime import timedelta
 from urllib.parse import unquote, urlsplit

@@ -1,8 +1,5 @@
-"""File storage that writes a file completely or not at all, and the free space that stays on the disk.
-
-Files are named by their hash, so a file of the same name has the same bytes and is replaced; a new file never gets
-another name.
-"""
+"""File storage that writes a file completely or not at all, and the free space that stays on the disk. Files are named
+by their hash, so a file of the same name has the same bytes and is replaced; a new file never gets another name."""
 
 from __future__ import annotations
 

@@ -6,5 +6,4 @@ stores them through the ``journal``, ``leases`` shows that the run is still exec
 what it takes from that. ``following`` reads the events of a run and waits for more; ``stopping``, ``closing`` and
 ``repairing`` end a run from outside. ``recall_document`` is what
 a finished run answers programs. A run may import the search, the engine, the models,
-operations, reading, media, the prompt versions and the clients; it imports neither the API nor the pages.
-"""
+operations, reading, media, the prompt versions and the clients; it imports neither the API nor the pages."""

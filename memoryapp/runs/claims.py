@@ -2,8 +2,7 @@
 
 When two processes want the same run, one of them gets it: the claim is a compare-and-set. Whatever the row only refers
 to is loaded after the claim: the bytes of its media, the prompts and the events of a fork's parent. So if something it
-refers to is missing, the run ends with a last event, as after any other fault.
-"""
+refers to is missing, the run ends with a last event, as after any other fault."""
 
 import asyncio
 import logging

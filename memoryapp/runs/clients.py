@@ -1,6 +1,5 @@
 """The connections and models that runs use, opened for one event loop: chat models, embedder, database, journal,
-leases.
-"""
+leases."""
 
 from __future__ import annotations
 
@@ -53,11 +52,9 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients(RecallClients):
-    """Everything that a run needs from outside, for use in one event loop.
-
-    ``journal`` stores the events of runs, ``leases`` shows which runs are still executed, and ``http`` sends the
-    requests to all providers. ``serving`` knows which embedding profile serves; without it ``embedder`` always serves.
-    """
+    """Everything that a run needs from outside, for use in one event loop. ``journal`` stores the events of runs,
+    ``leases`` shows which runs are still executed, and ``http`` sends the requests to all providers. ``serving`` knows
+    which embedding profile serves; without it ``embedder`` always serves."""
 
     journal: Journal
     leases: Leases
@@ -79,11 +76,8 @@ class Clients(RecallClients):
 @asynccontextmanager
 async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
     """Clients for the running event loop, closed at the end. The embedded model is loaded at once, so that no run waits
-    for it.
-
-    Results of searches are cached for ``searches_kept`` seconds: by default not at all, because measurements must
-    search.
-    """
+    for it. Results of searches are cached for ``searches_kept`` seconds: by default not at all, because measurements
+    must search."""
     async with clients.http_client() as http, database.pool() as pool, open_leases() as leases:
         serving = Serving(http)
         embedder, profile_id = await serving.embedder()

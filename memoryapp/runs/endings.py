@@ -268,10 +268,8 @@ def stoppable(run_id: UUID) -> Iterator[Stop]:
 
 def stop(run_id: UUID, by: str) -> bool:
     """Asks for the end of the run in the name of ``by``; False when it has ended, a person already asked, or another
-    program executes it.
-
-    A run that no process has begun ends at once; one whose process is dead ends with the next sweep.
-    """
+    program executes it. A run that no process has begun ends at once; one whose process is dead ends with the next
+    sweep."""
     with transaction.atomic():
         asked = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, stopped_by="", origin="")
         run = asked.exclude(state=Run.State.FINISHED).first()

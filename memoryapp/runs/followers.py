@@ -2,8 +2,7 @@
 
 The rows are the truth: a follower reads those after the last number it has. Runs of this process wake their followers
 directly, runs of other processes through the channel layer; without a notice a follower looks again after a second. So
-a notice may be lost or doubled, and a follower that was disconnected continues from its last number.
-"""
+a notice may be lost or doubled, and a follower that was disconnected continues from its last number."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

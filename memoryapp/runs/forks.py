@@ -1,8 +1,6 @@
-"""Forks: a run that begins like another one, with changes, and goes on from a turn by itself.
-
-``fork`` is the one way to vary a run: it checks what is to be changed and where, and makes a run with a parent, a turn
-and changes. What is replayed is in ``replaying``.
-"""
+"""Forks: a run that begins like another one, with changes, and goes on from a turn by itself. ``fork`` is the one way
+to vary a run: it checks what is to be changed and where, and makes a run with a parent, a turn and changes. What is
+replayed is in ``replaying``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,11 +50,9 @@ def events_of(run: Run) -> list[Event]:
 
 
 def fork(run: Run, *, turn: int | None = None, changes: Mapping[str, Any], **asked: Any) -> Run:
-    """A new run that waits to be executed: like ``run`` up to ``turn``, with ``changes``, see ``CHANGES``.
-
-    Without a turn it begins at the first one, or earlier where a change requires it. ``asked`` says who asks, as for
-    ``lifecycle.start``. Raises ForkError, and ParameterError.
-    """
+    """A new run that waits to be executed: like ``run`` up to ``turn``, with ``changes``, see ``CHANGES``. Without a
+    turn it begins at the first one, or earlier where a change requires it. ``asked`` says who asks, as for
+    ``lifecycle.start``. Raises ForkError, and ParameterError."""
     if run.is_foreign:
         raise ForkError(
             _("This run was made by %(origin)s, so only that program can repeat it.") % {"origin": run.origin}

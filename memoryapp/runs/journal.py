@@ -65,11 +65,9 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """Events of one run, numbered from ``first``.
-
-    ``ending`` holds the columns of the run's row that its end fills; it is empty while the run goes on. Nothing is
-    stored for a run whose state is not ``expected_state``, or that another process began again (``attempt``).
-    """
+    """Events of one run, numbered from ``first``. ``ending`` holds the columns of the run's row that its end fills; it
+    is empty while the run goes on. Nothing is stored for a run whose state is not ``expected_state``, or that another
+    process began again (``attempt``)."""
 
     run_id: UUID
     first: int

@@ -2,8 +2,7 @@
 
 ``start`` inserts the run's row. ``execute`` claims the run, receives its events and records them, in whichever process
 it is called; when several processes call it, one of them executes the run. A run that no process has claimed for a few
-seconds is ``unclaimed``, and the worker executes it. A run whose process died meanwhile is closed (``closing``).
-"""
+seconds is ``unclaimed``, and the worker executes it. A run whose process died meanwhile is closed (``closing``)."""
 
 import asyncio
 import logging
@@ -103,8 +102,7 @@ def start(
     stored already. ``traceparent`` names the span of the caller. ``as_of`` is the moment whose memory is searched;
     nothing that was said later is a conversation then. ``project`` is the one in which it asks; None for that of what
     the code at hand writes. A fork has a ``parent``, and ``turn``, ``changes`` and ``prompt`` as ``forks.fork`` makes
-    them.
-    """
+    them."""
     chosen = strategy_for_new_run(strategy)
     check_cap(owner, chosen.name, token)
     if as_of is not None:

@@ -3,8 +3,7 @@
 A notice only wakes a follower. The rows are the truth, and a follower without a notice looks again within a second. So
 a notice may be lost, doubled or late, and nobody waits long when it cannot be sent. Only the web process sends notices:
 the pool of the embedded channel layer belongs to the first event loop that used it, and a worker has a new event loop
-for every task.
-"""
+for every task."""
 
 import asyncio
 import logging

@@ -1,8 +1,6 @@
-"""The parameters of a run: what the strategies declare, with defaults from the settings and the values given by name.
-
-A run accepts the parameters of its own strategy alone: one that the strategy lacks would be ignored in silence. An
-evaluation of several strategies takes those of all of them, and gives each its own.
-"""
+"""The parameters of a run: what the strategies declare, with defaults from the settings and the values given by name. A
+run accepts the parameters of its own strategy alone: one that the strategy lacks would be ignored in silence. An
+evaluation of several strategies takes those of all of them, and gives each its own."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

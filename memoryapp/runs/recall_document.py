@@ -1,8 +1,6 @@
-"""A finished run as a document: the selected topics, people and artifacts, and the context for the assistant.
-
-A run stores the parts of its context as they were handed over, except for the part with the topics. That one is
-assembled again whenever it is requested: the messages of a topic never change, so the text is always the same.
-"""
+"""A finished run as a document: the selected topics, people and artifacts, and the context for the assistant. A run
+stores the parts of its context as they were handed over, except for the part with the topics. That one is assembled
+again whenever it is requested: the messages of a topic never change, so the text is always the same."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -78,11 +76,9 @@ class CitedMessage:
 
 
 class EndedRun:
-    """What a finished run answers: what it chose, the context, and the answer in words where it gave one.
-
-    ``include`` names what each topic contains beside: its ``messages``, or the ``passages`` that answer, without what
-    the caller sent along. Raises LookupError for a run that has not ended.
-    """
+    """What a finished run answers: what it chose, the context, and the answer in words where it gave one. ``include``
+    names what each topic contains beside: its ``messages``, or the ``passages`` that answer, without what the caller
+    sent along. Raises LookupError for a run that has not ended."""
 
     def __init__(self, run: Run, include: Collection[str] = ()) -> None:
         events = [item.event for item in followers.stored(run.pk)]

@@ -5,8 +5,7 @@ replayed but the conversation and the user's background; from turn 1 on the rewr
 a later turn also what the model answered before, with the replies as they came. Topics are read again, because their
 messages never change.
 
-A change is a value in ``CHANGES``.
-"""
+A change is a value in ``CHANGES``."""
 
 import json
 import random
@@ -59,8 +58,7 @@ class ForkChange:
 
     ``read`` turns what was given into the value that is stored; it raises ForkError, or ParameterError. ``latest``
     returns the last turn at which the value can make a difference. ``rewords`` tells that the prompts have to be
-    filled anew, except for what describes the user. ``apply`` changes what is replayed.
-    """
+    filled anew, except for what describes the user. ``apply`` changes what is replayed."""
 
     name: str
     title: str | Promise

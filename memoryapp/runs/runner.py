@@ -2,8 +2,7 @@
 
 A page starts a run with ``launch``, which returns at once. The API waits with ``complete``; the run goes on even when
 the client disconnects. Without an event loop, or when the process dies before a run began, nobody claims the run's row,
-and the worker executes the run within seconds.
-"""
+and the worker executes the run within seconds."""
 
 import asyncio
 import logging

@@ -32,5 +32,4 @@ topics, ``items``, the best ``passages``.
 
 ``index_cache`` keeps what only a change of the memory changes (``memory_index``), ``search_cache`` keeps results for
 seconds, ``reranking`` asks a cross-encoder. ``cards`` and ``vectors`` keep up to date what is searched. Search may
-import the engine, the models, operations, chat_users and work; it imports neither runs nor clients nor pages.
-"""
+import the engine, the models, operations, chat_users and work; it imports neither runs nor clients nor pages."""

@@ -1,8 +1,6 @@
-"""Columns of numbers that the database sends as bytes, and the positions of some numbers among others.
-
-Reading 1,250 ids and distances as rows takes 1.4 ms of this process, as two columns 0.7 ms. A search reads several such
-columns and takes 4 ms in all.
-"""
+"""Columns of numbers that the database sends as bytes, and the positions of some numbers among others. Reading 1,250
+ids and distances as rows takes 1.4 ms of this process, as two columns 0.7 ms. A search reads several such columns and
+takes 4 ms in all."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -2,8 +2,7 @@
 
 A person or artifact is found by its card, which is scored like a passage. People close to the user are not left out:
 the inner circle is part of the background anyway, and its members are still found and described in full. Files of the
-running conversation come first whatever the query, because people refer to them without naming them.
-"""
+running conversation come first whatever the query, because people refer to them without naming them."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -282,10 +281,8 @@ def _card(row: Person | Artifact, noun: str) -> Card:
 
 
 def declined(names: Iterable[str]) -> list[str]:
-    """A second grammatical case of each Russian name that ends in a consonant.
-
-    The stemmer takes the last letters of "Петров" for an ending, but not those of "Петрове". With a second case, a name
-    shares a stem with each of its cases.
-    """
+    """A second grammatical case of each Russian name that ends in a consonant. The stemmer takes the last letters of
+    "Петров" for an ending, but not those of "Петрове". With a second case, a name shares a stem with each of its
+    cases."""
     found = _CYRILLIC_WORD_ON_A_CONSONANT.fullmatch
     return [f"{word}а" for word in dict.fromkeys(words(" ".join(names))) if found(word)]

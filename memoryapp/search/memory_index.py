@@ -1,8 +1,6 @@
-"""Memory index: the data of a whole memory that a search reads, apart from the words and vectors of its texts.
-
-It consists of the passages, of the topics and active sessions that contain them, and of when they were said and by
-whom.
-"""
+"""Memory index: the data of a whole memory that a search reads, apart from the words and vectors of its texts. It
+consists of the passages, of the topics and active sessions that contain them, and of when they were said and by
+whom."""
 
 from __future__ import annotations
 
@@ -189,8 +187,7 @@ class MemoryIndex:
 
     ``origins`` are when the passages were said and by whom, ``active`` are the active sessions, and ``active_passages``
     the messages of their passages. ``facts`` are known for topics that a search has found, ``sayings`` for passages;
-    ``IndexCache.learn`` adds more.
-    """
+    ``IndexCache.learn`` adds more."""
 
     version: Version
     archive: Archive
@@ -283,11 +280,8 @@ def _state(
 
 def _asked_archive(trip: RoundTrip, owner_id: int, known: Archive | None) -> Callable[[Ids], Archive]:
     """Asks for what an edit alone changes, unless it is ``known``. Returns what makes the archive of it after the trip,
-    without the given passages of active sessions.
-
-    The active sessions have to be asked for before: a session that is archived in between is then read twice, and not
-    left out.
-    """
+    without the given passages of active sessions. The active sessions have to be asked for before: a session that is
+    archived in between is then read twice, and not left out."""
     if known is not None:
         return lambda _active: known
     owner = {"owner": owner_id}

@@ -91,11 +91,9 @@ Scores = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class NearestRows:
-    """Scores in (0, 1) by the rows' numbers, the nearest first, at most ``MOST_FOUND`` of each noun.
-
-    ``has_vector`` is False when the query was compared by its words alone, because no vector of it arrived in time;
-    ``without_vector`` counts passages that have none yet. ``is_late`` means that nothing was found in time.
-    """
+    """Scores in (0, 1) by the rows' numbers, the nearest first, at most ``MOST_FOUND`` of each noun. ``has_vector`` is
+    False when the query was compared by its words alone, because no vector of it arrived in time; ``without_vector``
+    counts passages that have none yet. ``is_late`` means that nothing was found in time."""
 
     topics: Scores = field(default_factory=dict)
     messages: Scores = field(default_factory=dict)

@@ -3,8 +3,7 @@ by which copies are recognised.
 
 What a whole topic adds to the score of its best passage is left out here: a topic that its summary found rarely says
 the answer in that passage. Counted, the first ten passages contain less of the evidence (demo memory, Russian .598 to
-.553, English .611 to .589, forty older questions .704 to .654; archive of the development set .807 to .806).
-"""
+.553, English .611 to .589, forty older questions .704 to .654; archive of the development set .807 to .806)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

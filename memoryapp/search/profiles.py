@@ -1,8 +1,6 @@
-"""Embedding profiles: which one serves searches, and when another one takes over.
-
-The settings name the wanted profile. While another one serves, a person first has to agree to the cost of the wanted
-one. Then its vectors are made beside those that serve, and when none is missing it takes over.
-"""
+"""Embedding profiles: which one serves searches, and when another one takes over. The settings name the wanted profile.
+While another one serves, a person first has to agree to the cost of the wanted one. Then its vectors are made beside
+those that serve, and when none is missing it takes over."""
 
 from datetime import timedelta
 from typing import TypeVar

@@ -3,8 +3,7 @@ exactly.
 
 Passages belong to messages, not to topics: a topic ranks by the best passage that contains one of its messages. A
 search takes two round trips to the database: one compares, one reads the facts of candidates that no earlier search has
-read.
-"""
+read."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ class SearchResult:
     ``rarity`` is the idf of each stem of the query that any passage contains.
 
     ``sessions`` are the active sessions that were ranked, with the numbers of their messages. ``newest`` is the
-    number of the last message of anybody that had arrived: whatever came later has a higher one.
-    """
+    number of the last message of anybody that had arrived: whatever came later has a higher one."""
 
     candidates: tuple[Candidate, ...]
     baseline: tuple[str, ...]
@@ -99,10 +97,8 @@ class SearchResult:
 @dataclass(frozen=True, slots=True)
 class RankedTopics:
     """Topics ranked by their best passage. ``nearest`` are all topics by cosine alone; ``relevant`` are those that may
-    be shown, best first.
-
-    ``by_wording`` is the rank of each topic by each wording alone; empty for a query with one wording.
-    """
+    be shown, best first. ``by_wording`` is the rank of each topic by each wording alone; empty for a query with one
+    wording."""
 
     best: Best
     nearest: Ids
@@ -143,11 +139,9 @@ async def search(
     cache: IndexCache | None = None,
     fusion: Fusion = fuse,
 ) -> SearchResult:
-    """Searches the owner's live topics, people and artifacts.
-
-    A topic that shares no word with the query and whose cosine is below ``threshold``, or that of the profile's row, is
-    ranked and never shown. ``keep`` are statements sent with the last ones; ``cache`` has what earlier searches read.
-    """
+    """Searches the owner's live topics, people and artifacts. A topic that shares no word with the query and whose
+    cosine is below ``threshold``, or that of the profile's row, is ranked and never shown. ``keep`` are statements sent
+    with the last ones; ``cache`` has what earlier searches read."""
     cache, owner, where = cache or IndexCache(), asked.owner_id, asked.where
     memory = await compare(connection, asked, cache, fusion)
     texts, index, within = memory.passages, memory.index, memory.within

@@ -2,8 +2,7 @@
 
 A dozen cards are too few to tell which words are rare, so cards are scored together with the passages, and their scores
 mean the same as those of topics. Passages are scored without the cards, so a topic's score does not depend on which
-people are known.
-"""
+people are known."""
 
 from __future__ import annotations
 
@@ -56,11 +55,9 @@ INSTRUCTIONS: str = _SQL["instructions"]
 
 @dataclass(frozen=True, slots=True)
 class PassageOrigins:
-    """The time and the author of each of n passages, shape (n,).
-
-    ``days`` counts from 1970-01-01; it is NaN for a passage that is in no topic and no session. ``replies`` marks
-    passages that contain only the assistant's words. ``authors`` are all who speak in the memory.
-    """
+    """The time and the author of each of n passages, shape (n,). ``days`` counts from 1970-01-01; it is NaN for a
+    passage that is in no topic and no session. ``replies`` marks passages that contain only the assistant's words.
+    ``authors`` are all who speak in the memory."""
 
     days: Floats
     replies: NDArray[np.bool_]
@@ -104,11 +101,8 @@ def lifts(
     query: str, origins: PassageOrigins, ids: Ids, instructions: Ids, should: Sequence[Ids] = ()
 ) -> Mapping[str, Floats]:
     """What each part of the score adds to the passages ``ids``: arrays of shape (n,) by the names of
-    ``candidates.PARTS``.
-
-    ``should`` are the passages that contain each of the phrases for which they rank higher. Parts that add nothing to
-    any passage are left out.
-    """
+    ``candidates.PARTS``. ``should`` are the passages that contain each of the phrases for which they rank higher. Parts
+    that add nothing to any passage are left out."""
     found: dict[str, Floats] = {"phrases": np.zeros(len(ids))}
     for holding in should:
         found["phrases"][positions(ids, holding)[0]] += PHRASE
@@ -231,8 +225,7 @@ class MatchedTexts:
 
     ``items`` names the owner of each card: a person's number, or an artifact's number as a negative; it is 0 for
     passages. The ``cosine`` of a text without a vector is NaN. ``common`` are words for which only some ``matches`` are
-    known, with the estimated number of texts that contain each.
-    """
+    known, with the estimated number of texts that contain each."""
 
     ids: Ids
     items: Ids
@@ -277,8 +270,7 @@ class ScoredTexts:
     their sum. ``items`` and ``cosine`` are as in ``MatchedTexts``.
 
     With two wordings, each text has the numbers of the wording that fits it better, but the larger of both cosines;
-    ``by_wording`` is ``fused`` by each wording alone, empty for a query with one wording.
-    """
+    ``by_wording`` is ``fused`` by each wording alone, empty for a query with one wording."""
 
     ids: Ids
     items: Ids
@@ -336,11 +328,9 @@ def _rounded(column: Floats) -> list[float]:
 def scored(
     texts: MatchedTexts, wide: bool, fusion: Fusion = fuse, lifted: Mapping[str, Floats] = MappingProxyType({})
 ) -> ScoredTexts:
-    """Meaning, words and lifts added up; ``wide`` says whether the query is written mostly in non-Latin letters.
-
-    Lifts are counted in standard deviations, so they are added only to a sum of deviations; another ``fusion`` ranks
-    without them.
-    """
+    """Meaning, words and lifts added up; ``wide`` says whether the query is written mostly in non-Latin letters. Lifts
+    are counted in standard deviations, so they are added only to a sum of deviations; another ``fusion`` ranks without
+    them."""
     words = bm25(texts.matches, texts.lengths, texts.common)
     foreign = texts.wide != wide
     added = fusion if isinstance(fusion, Sum) else None

@@ -6,8 +6,7 @@ in it (``words``; ``common_words`` limits how many texts are read for that). num
 they are aligned here, in a tenth of the time that a join would take.
 
 A query that a model rewrote is compared in both wordings, in one round trip. Each text counts with the wording that
-fits it better, so neither a wrong rewrite nor an unclear query hides what the other wording finds.
-"""
+fits it better, so neither a wrong rewrite nor an unclear query hides what the other wording finds."""
 
 from __future__ import annotations
 
@@ -216,10 +215,8 @@ class NearTexts:
 @dataclass(frozen=True, slots=True)
 class ScoredMemory:
     """Every passage and card of an owner with its score for a query, and what was ``understood`` of the query.
-
     ``topics`` may be found, with their passages, which are at the positions ``within``; ``summaries`` holds the words
-    of the summaries of all topics.
-    """
+    of the summaries of all topics."""
 
     passages: ScoredTexts
     cards: ScoredTexts

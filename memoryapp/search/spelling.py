@@ -4,8 +4,7 @@ Only where no chat model reads the query. A long word that nobody wrote, and tha
 read as the word of the memory one edit away or, if there is none, as a much likelier one of the encoder's vocabulary.
 What is compared are the word's own spellings with one letter more, less, another or swapped, a thousand at most, so it
 takes one statement for all words, however large the memory. In a query without small letters, or without capitals,
-names get theirs back.
-"""
+names get theirs back."""
 
 import re
 from collections import Counter

@@ -3,8 +3,7 @@
 What is missing is read from the rows, so when a worker is killed the next one simply continues. Only one worker makes
 vectors at a time, because they cost money. A text that the model refuses does not stop the others. Search compares
 passages and cards; cards are made or renewed here first. The vector of a topic is that of its summary and messages
-together; it serves neighbours, maps and suggestions. Items are compared by the searches of programs.
-"""
+together; it serves neighbours, maps and suggestions. Items are compared by the searches of programs."""
 
 import logging
 from collections import defaultdict, deque
@@ -122,8 +121,7 @@ async def embed_pending(
     One worker works on a profile at a time. If another one does, this one waits up to ``wait``, calling ``meanwhile``,
     then returns 0 and leaves the work to the other. A text that the model refuses is logged and left out. Raises
     EmbeddingError when the model does not answer; vectors made before are kept. Cards are brought up to date in any
-    case. The progress of each owner's passages is stored in a row of work and passed to ``report``.
-    """
+    case. The progress of each owner's passages is stored in a row of work and passed to ``report``."""
     row = await profile_row(embedder.profile)
     task = _Task(embedder, row, owner, batch, worker, report, enough_after(seconds))
     # Who sets no time waits until nothing is missing.

@@ -2,8 +2,7 @@
 
 A passage is found when one of its messages is permitted, and then only those are read from it. The statement is part of
 the round trip that compares, and is sent only when something is set. Scores are always those of the whole memory; a
-passage that is not permitted is only left out of the order.
-"""
+passage that is not permitted is only left out of the order."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -4,8 +4,7 @@ The vectors are stored with the run: the preview of an edit uses them, so that i
 
 The typed query is always searched, because a rewrite may be wrong. A rewrite is not used, and the run says so, when it
 shares no word with the query or the conversation and is not near the query in meaning, or when it guesses: a word of
-the query gave way to one that nobody said ("MinIO" for "мениск").
-"""
+the query gave way to one that nobody said ("MinIO" for "мениск")."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -48,10 +47,8 @@ async def word_query(
     line: QueryEnriched, talk: Sequence[str], embedder: Embedder, seconds: float, authors: Collection[str] = ()
 ) -> Worded:
     """The query of ``line`` in one or both wordings, with vectors if the embedder makes them within ``seconds``.
-
     ``talk`` are the texts of the running conversation. ``authors`` are the people who speak in the memory; their names
-    are left out of the vectors. A rewrite that does not fit is removed from the line.
-    """
+    are left out of the vectors. A rewrite that does not fit is removed from the line."""
     # The run's deadline uses this clock.
     loop = asyncio.get_running_loop()
     began = loop.time()

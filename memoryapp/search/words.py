@@ -1,7 +1,5 @@
-"""Words of a query and the texts that contain them: columns of the database become matches for BM25.
-
-The database stems with its ``russian`` configuration, which also stems English.
-"""
+"""Words of a query and the texts that contain them: columns of the database become matches for BM25. The database stems
+with its ``russian`` configuration, which also stems English."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from typing import Any, cast
@@ -33,7 +32,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
 from memoryapp.engine.beside import table_beside
-from memoryapp.models import ApiToken, ChatUser, LoginSession, Role
+from memoryapp.models import ApiToken, LoginSession, Role
 from memoryapp.platform import caps
 from memoryapp.platform.accounts import signing_in, tokens
 from memoryapp.platform.accounts.operators import operator_for
@@ -224,21 +223,6 @@ Scope = ApiToken.Scope
 _numbers = Signer(salt="token-number")
 
 
-@dataclass(frozen=True, slots=True)
-class ListedToken:
-    """A token as the list shows it: ``owners`` are the first chat users it opens, ``more`` counts the others, and
-    ``spent`` are the dollars of today."""
-
-    token: ApiToken
-    may: Sequence[str]
-    opens_all: bool
-    owners: Sequence[ChatUser]
-    more: int
-    made_by: str
-    revoked_by: str
-    spent: float = 0.0
-
-
 @open_to(Role.ADMIN)
 def token_list(request: HttpRequest) -> HttpResponse:
     """The tokens in force and below them the last ones revoked; with ``state=revoked`` all revoked tokens."""
@@ -259,7 +243,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/tokens/tokens.html", context)
 
 
-def _listed(rows: Sequence[ApiToken]) -> list[ListedToken]:
+def _listed(rows: Sequence[ApiToken]) -> list[dict[str, Any]]:
     made, revoked, spent = tokens.makers(rows), tokens.revokers(rows), caps.today()
     return [
         _listing(token, made.get(token.pk, ""), revoked.get(token.pk, ""), spent.get(f"token:{token.pk}", 0.0))
@@ -267,12 +251,23 @@ def _listed(rows: Sequence[ApiToken]) -> list[ListedToken]:
     ]
 
 
-def _listing(token: Any, made_by: str = "", revoked_by: str = "", spent: float = 0.0) -> ListedToken:
+def _listing(token: Any, made_by: str = "", revoked_by: str = "", spent: float = 0.0) -> dict[str, Any]:
+    """A token as the list shows it: ``owners`` are the first chat users it opens, ``more`` counts the others, and
+    ``spent`` are the dollars of today."""
     """``token`` is a row of ``tokens.listed``."""
     may = [str(label) for scope, label in Scope.choices if scope in token.scopes and scope != Scope.EVERYONE]
     more = token.owner_count - len(token.first_owners)
     opens_all = Scope.EVERYONE in token.scopes
-    return ListedToken(token, may, opens_all, token.first_owners, more, made_by, revoked_by, spent)
+    return {
+        "token": token,
+        "may": may,
+        "opens_all": opens_all,
+        "owners": token.first_owners,
+        "more": more,
+        "made_by": made_by,
+        "revoked_by": revoked_by,
+        "spent": spent,
+    }
 
 
 @never_cache
@@ -315,12 +310,12 @@ def _shown_before(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("tokens")
 
 
-def _example(request: HttpRequest, row: ListedToken, text: str) -> str:
+def _example(request: HttpRequest, row: dict[str, Any], text: str) -> str:
     """A line for a shell that uses the token: one that changes nothing, if its scopes allow any."""
-    owner = next(iter(row.owners), None) or visible_owners(request).order_by("name").first()
+    owner = next(iter(row["owners"]), None) or visible_owners(request).order_by("name").first()
     name = owner.name if owner else "anna"
     body: dict[str, Any] = {}
-    may = row.token.scopes
+    may = row["token"].scopes
     if Scope.READ in may:
         address = f"users/{quote(name)}/topics"
     elif Scope.CURATE in may:

@@ -1,7 +1,6 @@
 """The list of webhooks, and one of them with the log of its messages."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -60,20 +59,6 @@ PAGE_SIZE = 30
 State = WebhookDelivery.State
 
 
-@dataclass(frozen=True, slots=True)
-class ListedWebhook:
-    """A webhook as the list shows it: ``strip`` are the states of its latest messages, ``last_at`` the last one's."""
-
-    row: Webhook
-    kinds: tuple[str, ...]
-    strip: list[Any]
-    why_off: str
-
-    @property
-    def last_at(self) -> datetime | None:
-        return self.strip[-1].at if self.strip else None
-
-
 @open_to(Role.ADMIN)
 def webhook_list(request: HttpRequest) -> HttpResponse:
     rows = list(Webhook.objects.all()[: receivers.MOST_WEBHOOKS])
@@ -81,9 +66,11 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/webhooks/webhooks.html", {"listed": [_listed(row, strips[row.pk]) for row in rows]})
 
 
-def _listed(row: Webhook, strip: list[Any]) -> ListedWebhook:
+def _listed(row: Webhook, strip: list[Any]) -> dict[str, Any]:
+    """A webhook as the list shows it: ``strip`` are the states of its latest messages, ``last_at`` the last one's."""
     kinds = tuple(_kind_name(kind) for kind in announcing.KINDS if kind in row.kinds)
-    return ListedWebhook(row, kinds, strip, row.off_reason and _(TABLE["off"][row.off_reason]))
+    why_off, last_at = row.off_reason and _(TABLE["off"][row.off_reason]), strip[-1].at if strip else None
+    return {"row": row, "kinds": kinds, "strip": strip, "why_off": why_off, "last_at": last_at}
 
 
 @open_to(Role.ADMIN)

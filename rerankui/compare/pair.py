@@ -91,14 +91,6 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class NumbersRow:
-    """A topic with its state, as code and word, and its rank in each of the two."""
-
-    topic: ComparedTopic
-    cells: Sequence[tuple[str, str | Promise, int | None]]
-
-
-@dataclass(frozen=True, slots=True)
 class Contrast:
     """One thing that was asked of both runs, with its two values as text; ``texts`` compares long ones."""
 
@@ -117,7 +109,7 @@ class Pair:
     sides: Sequence[ComparedRun]
     lists: Sequence[Sequence[ListedTopic]]
     lines: Sequence[Line]
-    rows: Sequence[NumbersRow]
+    rows: Sequence[dict[str, Any]]
     contrasts: Sequence[Contrast]
 
     @property
@@ -125,8 +117,8 @@ class Pair:
         return ROW * max(len(each) for each in self.lists)
 
     @property
-    def differing(self) -> Sequence[NumbersRow]:
-        return [row for row in self.rows if row.topic.differs]
+    def differing(self) -> Sequence[dict[str, Any]]:
+        return [row for row in self.rows if row["topic"].differs]
 
 
 def pair_of(comparison: RunComparison) -> Pair:
@@ -170,11 +162,14 @@ def _lines(first: Sequence[ListedTopic], second: Sequence[ListedTopic]) -> Itera
             yield Line(each.topic.id, ROW * place + ROW // 2, ROW * end + ROW // 2, look)
 
 
-def _numbers(topic: ComparedTopic, runs: Sequence[UUID]) -> NumbersRow:
-    return NumbersRow(
-        topic,
-        [(topic.states[run], STATE_WORDS[topic.states[run] or ABSENT_TOPIC], topic.ranks.get(run)) for run in runs],
-    )
+def _numbers(topic: ComparedTopic, runs: Sequence[UUID]) -> dict[str, Any]:
+    """A topic with its state, as code and word, and its rank in each of the two."""
+    return {
+        "topic": topic,
+        "cells": [
+            (topic.states[run], STATE_WORDS[topic.states[run] or ABSENT_TOPIC], topic.ranks.get(run)) for run in runs
+        ],
+    }
 
 
 def _contrasts(comparison: RunComparison) -> Iterator[Contrast]:

@@ -1,16 +1,12 @@
-"""The split canvas: a topic's messages as bars on a time axis, divided into parts.
-
-The height of a bar is the length of its message, its colour the part it belongs to; a dashed line is a pause of hours.
-Each bar is a link that cuts before its message or removes that cut, so the canvas works with mouse, keyboard and
-without scripts.
-"""
+"""The split canvas: a topic's messages as bars on a time axis, divided into parts. The height of a bar is the length of
+its message, its colour the part it belongs to; a dashed line is a pause of hours. Each bar is a link that cuts before
+its message or removes that cut, so the canvas works with mouse, keyboard and without scripts."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models.functions import Left, Length
@@ -33,50 +29,6 @@ HEIGHT = 100
 OPENING_CHARS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class MessageBar:
-    """One message. The area to click is ``room`` wide from ``start``, the visible bar ``width`` wide from ``left``.
-
-    ``height`` is out of 100; a cut or a pause is drawn at ``border``. ``cuts`` is the list of cuts with this one added
-    or removed.
-    """
-
-    message: int
-    start: float
-    room: float
-    left: float
-    width: float
-    border: float
-    top: float
-    height: float
-    part: int
-    is_cut: bool
-    after_pause: bool
-    label: str
-    cuts: str
-
-
-@dataclass(frozen=True, slots=True)
-class CanvasPart:
-    """A part that would become a topic; ``near`` are similar topics. ``earlier`` and ``later`` are the cuts with the
-    beginning of this part moved by one message."""
-
-    number: int
-    colour: int
-    first: int
-    last: int
-    count: int
-    size_chars: int
-    started_at: datetime
-    ended_at: datetime
-    opening: str
-    summary: str
-    near: Sequence[Neighbour]
-    without: str
-    earlier: str
-    later: str
-
-
 def cuts_among(messages: Sequence[Message], asked: Collection[int]) -> list[int]:
     """The requested cuts inside the topic, in order; one before the first message is ignored."""
     return [message.pk for message in messages[1:] if message.pk in asked]
@@ -87,8 +39,10 @@ def stretches(messages: Sequence[Message], cuts: Collection[int]) -> list[Sequen
     return [messages[start:end] for start, end in pairwise(borders) if end > start]
 
 
-def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> list[MessageBar]:
-    """One bar for each message, at its place on the axis; none for a topic with too many to distinguish."""
+def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> list[dict[str, Any]]:
+    """One bar for each message, at its place on the axis; none for a topic with too many to distinguish. The area to
+    click is ``room`` wide from ``start``, the visible bar ``width`` wide from ``left``; ``height`` is out of 100, a cut
+    or a pause is drawn at ``border``. ``cuts`` are the cuts with this one added or removed."""
     if len(messages) > MOST_BARS:
         return []
     longest = max((len(message.text) for message in messages), default=0) or 1
@@ -100,21 +54,21 @@ def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> 
         height = max(4.0, HEIGHT * (len(message.text) / longest) ** 0.5)
         unit = place.end - place.bar
         made.append(
-            MessageBar(
-                message=message.pk,
-                start=place.start,
-                room=place.end - place.start,
-                left=place.bar + unit * (1 - FILLED) / 2,
-                width=unit * FILLED,
-                border=place.border,
-                top=HEIGHT - height,
-                height=height,
-                part=part % COLOURS,
-                is_cut=is_cut,
-                after_pause=bool(place.pause),
-                label=_label(message),
-                cuts=joined([cut for cut in cuts if cut != message.pk] if is_cut else [*cuts, message.pk]),
-            )
+            {
+                "message": message.pk,
+                "start": place.start,
+                "room": place.end - place.start,
+                "left": place.bar + unit * (1 - FILLED) / 2,
+                "width": unit * FILLED,
+                "border": place.border,
+                "top": HEIGHT - height,
+                "height": height,
+                "part": part % COLOURS,
+                "is_cut": is_cut,
+                "after_pause": bool(place.pause),
+                "label": _label(message),
+                "cuts": joined([cut for cut in cuts if cut != message.pk] if is_cut else [*cuts, message.pk]),
+            }
         )
     return made
 
@@ -131,7 +85,7 @@ def parts(
     cuts: Sequence[int],
     summaries: Mapping[int, str],
     near: Mapping[int, Sequence[Neighbour]],
-) -> list[CanvasPart]:
+) -> list[dict[str, Any]]:
     places = {message.pk: place for place, message in enumerate(messages)}
     made = []
     for number, stretch in enumerate(stretches(messages, cuts)):
@@ -143,25 +97,25 @@ def parts(
 
 def _part(
     number: int, stretch: Sequence[Message], summary: str, near: Sequence[Neighbour], moves: tuple[str, str, str]
-) -> CanvasPart:
+) -> dict[str, Any]:
     opening = next((line(message.text) for message in stretch if message.text.strip()), "")
     without, earlier, later = moves
-    return CanvasPart(
-        number=number,
-        colour=number % COLOURS,
-        first=stretch[0].pk,
-        last=stretch[-1].pk,
-        count=len(stretch),
-        size_chars=sum(len(message.text) for message in stretch),
-        started_at=stretch[0].sent_at,
-        ended_at=stretch[-1].sent_at,
-        opening=opening[: 2 * OPENING_CHARS],
-        summary=summary,
-        near=near,
-        without=without,
-        earlier=earlier,
-        later=later,
-    )
+    return {
+        "number": number,
+        "colour": number % COLOURS,
+        "first": stretch[0].pk,
+        "last": stretch[-1].pk,
+        "count": len(stretch),
+        "size_chars": sum(len(message.text) for message in stretch),
+        "started_at": stretch[0].sent_at,
+        "ended_at": stretch[-1].sent_at,
+        "opening": opening[: 2 * OPENING_CHARS],
+        "summary": summary,
+        "near": near,
+        "without": without,
+        "earlier": earlier,
+        "later": later,
+    }
 
 
 def _moves(messages: Sequence[Message], cuts: Sequence[int], place: int) -> tuple[str, str, str]:
@@ -186,25 +140,14 @@ OVERLAP_HEIGHT = 24
 _SLICE = WIDTH / SLICES
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """A topic's line from its first message, at ``x``, to its last, and the number of messages between as ``bars``:
-    left, top and height."""
-
-    column: TopicColumn
-    x: float
-    width: float
-    bars: tuple[tuple[float, float, float], ...]
-    bar: float = round(_SLICE - 1, 1)
-
-
-def strips(columns: Sequence[TopicColumn]) -> tuple[Strip, ...]:
-    """One for each topic, their bars on one scale."""
+def strips(columns: Sequence[TopicColumn]) -> tuple[dict[str, Any], ...]:
+    """One for each topic, their bars on one scale: the first message at ``x``, and the number of messages between as
+    ``bars``, left, top and height."""
     most = max((count for column in columns for count in column.slices), default=1) or 1
     return tuple(_strip(column, most) for column in columns)
 
 
-def _strip(column: TopicColumn, most: int) -> Strip:
+def _strip(column: TopicColumn, most: int) -> dict[str, Any]:
     filled = [place for place, count in enumerate(column.slices) if count]
     first, last = (filled[0], filled[-1]) if filled else (0, 0)
     heights = [round(4 + (OVERLAP_HEIGHT - 4) * column.slices[place] / most, 1) for place in filled]
@@ -212,7 +155,13 @@ def _strip(column: TopicColumn, most: int) -> Strip:
         (round(place * _SLICE, 1), round(OVERLAP_HEIGHT - height, 1), height)
         for place, height in zip(filled, heights, strict=True)
     )
-    return Strip(column, round(first * _SLICE, 1), round((last - first + 1) * _SLICE, 1), bars)
+    return {
+        "column": column,
+        "x": round(first * _SLICE, 1),
+        "width": round((last - first + 1) * _SLICE, 1),
+        "bars": bars,
+        "bar": round(_SLICE - 1, 1),
+    }
 
 
 # A change shown in numbers: today's topics, and those that would replace them.
@@ -235,46 +184,18 @@ class _MessageRow(NamedTuple):
     opening: str
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSide:
-    """One topic: today's with its ``number``, or a planned one. ``shares`` is how many messages come from which of
-    today's topics; ``people`` are the speakers, those with most messages first."""
-
-    number: int | None
-    summary: str
-    started_at: datetime
-    ended_at: datetime
-    count: int
-    size_chars: int
-    people: tuple[str, ...]
-    opening: str
-    shares: tuple[tuple[int, int], ...]
-    is_by_hand: bool = False
-
-    @property
-    def is_large(self) -> bool:
-        """Whether archiving would have divided it because of its size."""
-        return self.size_chars > settings.SPLIT_THRESHOLD_CHARS
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    before: tuple[TopicSide, ...]
-    after: tuple[TopicSide, ...]
-
-
-def sides(owner: ChatUser, change: Change) -> Sides:
-    """``change`` as it was planned; its topics are live."""
+def sides(owner: ChatUser, change: Change) -> dict[str, Any]:
+    """``change`` as it was planned; its topics are live. Each is today's with its ``number``, or a planned one."""
     topics = Topic.objects.of(owner).in_bulk(list(change.out))
     messages = _message_rows(owner, change.out)
     by_topic = {number: [row for row in messages.values() if row.topic == number] for number in change.out}
     before = [
-        _side(topics[number].summary, rows, number, is_by_hand=topics[number].locked_by_hand)
+        _side(topics[number].summary, rows, number, topics[number].locked_by_hand)
         for number, rows in by_topic.items()
         if rows
     ]
     after = [_side(draft.summary, [messages[number] for number in draft.messages]) for draft in change.put]
-    return Sides(tuple(before), tuple(after))
+    return {"before": tuple(before), "after": tuple(after)}
 
 
 def _message_rows(owner: ChatUser, topics: Sequence[int]) -> dict[int, _MessageRow]:
@@ -285,18 +206,23 @@ def _message_rows(owner: ChatUser, topics: Sequence[int]) -> dict[int, _MessageR
     return {row[0]: _MessageRow(*row) for row in columns}
 
 
-def _side(summary: str, rows: Iterable[_MessageRow], pk: int | None = None, *, is_by_hand: bool = False) -> TopicSide:
+def _side(summary: str, rows: Iterable[_MessageRow], pk: int | None = None, is_by_hand: bool = False) -> dict[str, Any]:
     ordered = sorted(rows, key=lambda row: (row.sent_at, row.id))
     people = Counter(row.author for row in ordered if row.author and row.role != "assistant")
-    return TopicSide(
-        number=pk,
-        summary=summary,
-        started_at=ordered[0].sent_at,
-        ended_at=ordered[-1].sent_at,
-        count=len(ordered),
-        size_chars=sum(row.size for row in ordered),
-        people=tuple(name for name, _n in people.most_common(MOST_PEOPLE)),
-        opening=next((line(row.opening) for row in ordered if row.opening.strip()), ""),
-        shares=tuple(Counter(row.topic for row in ordered).most_common()),
-        is_by_hand=is_by_hand,
-    )
+    size = sum(row.size for row in ordered)
+    return {
+        "number": pk,
+        "summary": summary,
+        "started_at": ordered[0].sent_at,
+        "ended_at": ordered[-1].sent_at,
+        "count": len(ordered),
+        "size_chars": size,
+        # The speakers, those with most messages first.
+        "people": tuple(name for name, _n in people.most_common(MOST_PEOPLE)),
+        "opening": next((line(row.opening) for row in ordered if row.opening.strip()), ""),
+        # How many messages come from which of today's topics.
+        "shares": tuple(Counter(row.topic for row in ordered).most_common()),
+        "is_by_hand": is_by_hand,
+        # Whether archiving would have divided it because of its size.
+        "is_large": size > settings.SPLIT_THRESHOLD_CHARS,
+    }

@@ -2,8 +2,7 @@
 
 All pages that change topics send the same fields (``ChangeForm``). They become a request to curation, whose change is
 shown first and made by ``commit``; its toast leads back. The form contains the topic numbers that the page showed, so
-a change that somebody made meanwhile is noticed and not overwritten.
-"""
+a change that somebody made meanwhile is noticed and not overwritten."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -147,8 +146,7 @@ class ChangeForm(forms.Form):
     ``topics`` are those the page showed; ``summary`` occurs once for each resulting topic, empty to have it generated;
     ``at`` are the messages with which new parts begin; ``messages`` are those to move, and with ``following`` also all
     after the first of them; ``to`` is the topic they move to, or a new one; ``parts`` or ``at`` say how a topic is
-    split again.
-    """
+    split again."""
 
     op = forms.ChoiceField(choices=lambda: [(name, name) for name in OPERATIONS])
     topics = NumbersField(required=False)

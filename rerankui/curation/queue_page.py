@@ -61,8 +61,7 @@ class Decisions(Generic[Row]):
 
     ``noun`` names the address of a row and its number there; ``section`` is the address that shows the next one.
     ``page`` takes a request, an owner and a row or None, and by name a sentence and a status. ``query`` is what every
-    address keeps of the request's, to which the section is narrowed.
-    """
+    address keeps of the request's, to which the section is narrowed."""
 
     noun: str
     section: str
@@ -113,34 +112,6 @@ LISTED_AFTER = 18
 MOST_OPEN = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class SuggestionLine:
-    """A suggestion in the list; ``holder`` is who works on it, if that is somebody else."""
-
-    suggestion: Suggestion
-    summaries: tuple[str, ...]
-    holder: str
-    is_current: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedTopic:
-    """What one of the proposed topics would hold, and how it begins."""
-
-    messages: int
-    chars: int
-    opening: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """``seconds`` is what a decision of this person takes, lately; None before the second one."""
-
-    decided: int
-    total: int
-    seconds: int | None
-
-
 def consolidation_words(owner: ChatUser) -> list[str]:
     """What is done with similar topics automatically, in sentences."""
     if owner.consolidation == ChatUser.Consolidation.OFF:
@@ -163,7 +134,7 @@ def _rest(owner: ChatUser) -> Iterator[str]:
         yield _("Its last answer failed; it is asked again at %(time)s.") % {"time": coming(until)}
 
 
-def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | AnonymousUser) -> Around[SuggestionLine]:
+def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | AnonymousUser) -> Around[dict[str, Any]]:
     """The current one may be decided already; then it is not listed."""
     rows = list(suggestions.opened(owner).defer("evidence")[:MOST_OPEN])
     place = next((place for place, row in enumerate(rows) if row.pk == current.pk), -1)
@@ -180,12 +151,17 @@ def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | Anonym
 
 def lines_of(
     shown: Sequence[Suggestion], user: AbstractBaseUser | AnonymousUser, current: Suggestion | None = None
-) -> tuple[SuggestionLine, ...]:
-    """These suggestions with the summaries of their topics."""
+) -> tuple[dict[str, Any], ...]:
+    """These suggestions with the summaries of their topics; ``holder`` is who works on one, if somebody else does."""
     topics = suggestions.topics_of(shown)
     summaries = [[topics[number].summary for number in row.topics if number in topics] for row in shown]
     return tuple(
-        SuggestionLine(row, tuple(texts), other_holder(row, user), current is not None and row.pk == current.pk)
+        {
+            "suggestion": row,
+            "summaries": tuple(texts),
+            "holder": other_holder(row, user),
+            "is_current": current is not None and row.pk == current.pk,
+        }
         for row, texts in zip(shown, summaries, strict=True)
     )
 
@@ -196,22 +172,23 @@ def other_holder(suggestion: Suggestion, user: AbstractBaseUser | AnonymousUser)
     return "" if holder is None or holder.pk == user.pk else holder.get_username()
 
 
-def parts_of(owner: ChatUser, split: Suggestion) -> list[ProposedTopic]:
+def parts_of(owner: ChatUser, split: Suggestion) -> list[dict[str, Any]]:
     """The parts a split proposes, in order, and how each begins; the topic is live."""
     begins = Message.objects.of(owner).filter(topic__in=split.topics).in_order().first()
     at = Message.objects.of(owner).in_bulk(split.evidence.get("at", []))
     first = [begins, *(at.get(number) for number in split.evidence.get("at", []))]
     sizes = split.evidence.get("parts", [])
     return [
-        ProposedTopic(count, chars, opening([content(message)]) if message else "…")
+        {"messages": count, "chars": chars, "opening": opening([content(message)]) if message else "…"}
         for (count, chars), message in zip(sizes, first, strict=False)
     ]
 
 
-def pace(owner: ChatUser, actor: str) -> Pace:
+def pace(owner: ChatUser, actor: str) -> dict[str, Any]:
+    """``seconds`` is what a decision of this person takes, lately; None before the second one."""
     counted = suggestions.progress(owner)
     seconds = seconds_each(Suggestion.objects.filter(owner=owner, decided_by=actor))
-    return Pace(counted.decided, counted.decided + counted.open, seconds)
+    return {"decided": counted.decided, "total": counted.decided + counted.open, "seconds": seconds}
 
 
 def last_decided(owner: ChatUser, actor: str) -> Suggestion | None:

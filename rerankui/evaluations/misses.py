@@ -1,9 +1,7 @@
 """Misses: the list with what the days say, the report of one, and its page from why to kept right."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -75,17 +73,8 @@ class MissList(ListPage[Miss, MissFilter]):
 MISSES = MissList()
 
 
-@dataclass(frozen=True, slots=True)
-class MissBar:
-    """A day of the picture: its parts from below, each with stage, top and height."""
-
-    day: date
-    total: int
-    x: int
-    parts: Sequence[tuple[str, float, float]]
-
-
-def _bars(days: MissDays) -> list[MissBar]:
+def _bars(days: MissDays) -> list[dict[str, Any]]:
+    """The days of the picture; their parts from below, each with stage, top and height."""
     most = max((counts.total() for _day, counts in days.days), default=0) or 1
     bars = []
     for place, (day, counts) in enumerate(days.days):
@@ -94,7 +83,7 @@ def _bars(days: MissDays) -> list[MissBar]:
             height = round(count / most * (HEIGHT - 4), 1)
             base -= height
             parts.append((stage, round(base, 1), height))
-        bars.append(MissBar(day, counts.total(), place * STEP, parts))
+        bars.append({"day": day, "total": counts.total(), "x": place * STEP, "parts": parts})
     return bars
 
 
@@ -103,11 +92,9 @@ def _bars(days: MissDays) -> list[MissBar]:
 
 @open_to(Role.DEBUGGER, post=Role.DEBUGGER, whole=True)
 def miss_report(request: HttpRequest, owner: ChatUser) -> HttpResponse:
-    """The form; ``run`` in the address is the run that went wrong. Posted, the miss is reported and its page opens.
-
-    A complaint without its question ("the assistant forgot …") says what should have been known; the form then offers
-    the questions asked lately, and the other memories that say it.
-    """
+    """The form; ``run`` in the address is the run that went wrong. Posted, the miss is reported and its page opens. A
+    complaint without its question ("the assistant forgot …") says what should have been known; the form then offers the
+    questions asked lately, and the other memories that say it."""
     given = request.POST if request.method == "POST" else request.GET
     run = _run(owner, given.get("run", ""))
     typed = {

@@ -53,37 +53,6 @@ class NightRow:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NightPoint:
-    x: float
-    y: float
-    value: float
-    night: GoldenNight
-
-
-@dataclass(frozen=True, slots=True)
-class NightChart:
-    """Lines from the oldest night to the latest; a night without figures breaks none, it has a mark of its own."""
-
-    recall: tuple[NightPoint, ...]
-    f1: tuple[NightPoint, ...]
-    marks: tuple[tuple[float, GoldenNight], ...]
-    width: int = WIDTH
-    height: int = HEIGHT
-
-    @property
-    def grid(self) -> list[tuple[float, str]]:
-        return [(_y(value), f"{value:.1f}") for value in (0.0, 0.5, 1.0)]
-
-    @property
-    def recall_line(self) -> str:
-        return _line(self.recall)
-
-    @property
-    def f1_line(self) -> str:
-        return _line(self.f1)
-
-
 def rows_of(nights: Sequence[GoldenNight]) -> list[NightRow]:
     """One statement for the figures, without the reports themselves, which are large."""
     numbers = {night.evaluation_id for night in nights if night.evaluation_id}
@@ -112,29 +81,34 @@ def _worse(each: Any) -> tuple[str, str]:
     return label, picture(difference, 1.0, _SIGNS.get(name, 1)).words
 
 
-def chart(rows: Sequence[NightRow]) -> NightChart:
-    """``rows`` are the latest first."""
+def chart(rows: Sequence[NightRow]) -> dict[str, Any]:
+    """Lines from the oldest night to the latest; a night without figures breaks none, it has a mark of its own.
+    ``rows`` are the latest first."""
     ordered = list(rows)[:NIGHTS_SHOWN][::-1]
     step = (WIDTH - _LEFT - _RIGHT) / max(len(ordered) - 1, 1)
     places = [round(_LEFT + place * step, 1) for place in range(len(ordered))]
     shown = list(zip(places, ordered, strict=True))
-    return NightChart(
-        tuple(NightPoint(x, _y(row.recall), row.recall, row.night) for x, row in shown if row.recall is not None),
-        tuple(NightPoint(x, _y(row.f1), row.f1, row.night) for x, row in shown if row.f1 is not None),
-        tuple(
-            (x, row.night)
+    lines = {
+        name: [
+            {"x": x, "y": _y(value), "value": value, "night": row.night}
             for x, row in shown
-            if row.night.state in (GoldenNight.State.FAILED, GoldenNight.State.DROPPED)
-        ),
-    )
+            if (value := getattr(row, name)) is not None
+        ]
+        for name in ("recall", "f1")
+    }
+    marked = (GoldenNight.State.FAILED, GoldenNight.State.DROPPED)
+    return {
+        **lines,
+        **{f"{name}_line": " ".join(f"{each['x']},{each['y']}" for each in points) for name, points in lines.items()},
+        "marks": [(x, row.night) for x, row in shown if row.night.state in marked],
+        "grid": [(_y(value), f"{value:.1f}") for value in (0.0, 0.5, 1.0)],
+        "width": WIDTH,
+        "height": HEIGHT,
+    }
 
 
 def _y(value: float) -> float:
     return round(HEIGHT - _BOTTOM - value * (HEIGHT - _TOP - _BOTTOM), 1)
-
-
-def _line(points: Sequence[NightPoint]) -> str:
-    return " ".join(f"{point.x},{point.y}" for point in points)
 
 
 USUAL, USUAL_HOUR = 50, 3

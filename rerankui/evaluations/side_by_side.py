@@ -220,40 +220,10 @@ def _question_row(row: Mapping[str, Any], others: Sequence[Mapping[str, Any] | N
 MOST_CATEGORIES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class ForestLine:
-    """A difference; ``category`` is empty over all questions."""
-
-    strategy: str
-    category: str
-    drawn: Picture
-
-    @property
-    def n(self) -> int:
-        return self.drawn.difference.n
-
-
-@dataclass(frozen=True, slots=True)
-class ForestTab:
-    """A figure that can be drawn, and how many strategies surely got worse in it."""
-
-    figure: str
-    name: Promise
-    worse: int
-
-
-@dataclass(frozen=True, slots=True)
-class Forest:
-    """``tabs`` are the figures, those that got worse first; the lines belong to the ``chosen`` one, worst first."""
-
-    tabs: tuple[ForestTab, ...]
-    chosen: ForestTab
-    fewer_is_better: bool
-    lines: tuple[ForestLine, ...]
-
-
-def forest(shown: Sequence[StrategyColumn], figure: str = "") -> Forest | None:
-    """``shown`` are the columns, the reference first; None where nothing can be compared."""
+def forest(shown: Sequence[StrategyColumn], figure: str = "") -> dict[str, Any] | None:
+    """``shown`` are the columns, the reference first; None where nothing can be compared. ``tabs`` are the figures,
+    those that got worse first, each with the number of strategies that surely did; the lines belong to the ``chosen``
+    one, worst first."""
     reference, *others = (column.evaluation.report for column in shown)
     changes = [differences(reference, other) for other in others]
     found = [(measure, [each[measure.name] for each in changes if measure.name in each]) for measure in MEASURES]
@@ -261,18 +231,24 @@ def forest(shown: Sequence[StrategyColumn], figure: str = "") -> Forest | None:
     if not known:
         return None
     ordered = sorted(known, key=lambda each: -_worse(*each))
-    tabs = tuple(ForestTab(measure.name, NAMES[measure.name], _worse(measure, each)) for measure, each in ordered)
-    chosen = next((place for place, tab in enumerate(tabs) if tab.figure == figure), 0)
+    tabs = [{"figure": each.name, "name": NAMES[each.name], "worse": _worse(each, found)} for each, found in ordered]
+    chosen = next((place for place, tab in enumerate(tabs) if tab["figure"] == figure), 0)
     measure = ordered[chosen][0]
-    return Forest(tabs, tabs[chosen], measure.sign < 0, tuple(_lines(shown, measure)))
+    return {
+        "tabs": tabs,
+        "chosen": tabs[chosen],
+        "fewer_is_better": measure.sign < 0,
+        "lines": tuple(_lines(shown, measure)),
+    }
 
 
 def _worse(measure: Measure, of_figure: Sequence[Interval]) -> int:
     return sum(each.is_below_zero if measure.sign > 0 else each.is_above_zero for each in of_figure)
 
 
-def _lines(shown: Sequence[StrategyColumn], measure: Measure) -> list[ForestLine]:
-    """Strategies in their order, each over all questions and then in its categories, the worst first."""
+def _lines(shown: Sequence[StrategyColumn], measure: Measure) -> list[dict[str, Any]]:
+    """Strategies in their order, each over all questions and then in its categories, the worst first.
+    ``category`` is empty over all questions."""
     reference, *others = shown
     found: list[tuple[str, str, Interval]] = []
     for column in others:
@@ -285,7 +261,10 @@ def _lines(shown: Sequence[StrategyColumn], measure: Measure) -> list[ForestLine
                 *sorted(inner, key=lambda each: measure.sign * each[2].mean),
             ]
     scale = scale_of([difference for _name, _category, difference in found])
-    return [ForestLine(name, category, picture(each, scale, measure.sign)) for name, category, each in found]
+    return [
+        {"strategy": name, "category": category, "drawn": picture(each, scale, measure.sign), "n": each.n}
+        for name, category, each in found
+    ]
 
 
 def _categories(both: Sequence[tuple[Row, Row]]) -> list[tuple[str, list[tuple[Row, Row]]]]:

@@ -1,7 +1,5 @@
-"""The navigation: sections in groups, the tabs of a section, and which section an address belongs to.
-
-It says where everything is; ``frame.py`` shows it to the operator of a request, and the palette finds it by name.
-"""
+"""The navigation: sections in groups, the tabs of a section, and which section an address belongs to. It says where
+everything is; ``frame.py`` shows it to the operator of a request, and the palette finds it by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
-"""A person, a fact or an artifact as its pages handle it: its address, and the fields that people may send.
-
-A form contains the values that its page showed (``seen``), so a change that somebody made meanwhile is noticed: fields
-that a person did not edit take the new values, edited fields are kept and shown beside them.
-"""
+"""A person, a fact or an artifact as its pages handle it: its address, and the fields that people may send. A form
+contains the values that its page showed (``seen``), so a change that somebody made meanwhile is noticed: fields that a
+person did not edit take the new values, edited fields are kept and shown beside them."""
 
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
-"""Toasts: what was done, shown for ten seconds, with a button that undoes it.
-
-They wait in the session until the next page or fragment shows them.
-"""
+"""Toasts: what was done, shown for ten seconds, with a button that undoes it. They wait in the session until the next
+page or fragment shows them."""
 
 from dataclasses import asdict, dataclass
 from urllib.parse import urlencode

@@ -1,7 +1,5 @@
-"""Entries of the history as pages show them, with the texts that each changed, word by word.
-
-The texts are summaries of topics and the values of people, facts and artifacts; only what differs is shown.
-"""
+"""Entries of the history as pages show them, with the texts that each changed, word by word. The texts are summaries of
+topics and the values of people, facts and artifacts; only what differs is shown."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The history of a memory, and the undo of one change, of all changes of a person in a period, or of an import.
-
-Each undo is shown first, with the changes that depend on it, and made by a form that contains what was shown; if
-something changed meanwhile, it is shown again instead.
-"""
+"""The history of a memory, and the undo of one change, of all changes of a person in a period, or of an import. Each
+undo is shown first, with the changes that depend on it, and made by a form that contains what was shown; if something
+changed meanwhile, it is shown again instead."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

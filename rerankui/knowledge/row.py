@@ -1,7 +1,5 @@
-"""One person, fact or artifact: looked at, written, edited, deleted, with its history beside it.
-
-The three nouns differ in their fields and in nothing else, so they share their views; the address says which.
-"""
+"""One person, fact or artifact: looked at, written, edited, deleted, with its history beside it. The three nouns differ
+in their fields and in nothing else, so they share their views; the address says which."""
 
 from datetime import datetime
 from typing import Any, cast

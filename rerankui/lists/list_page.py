@@ -1,7 +1,5 @@
 """A list as one value: what it lists today and at an earlier moment, what narrows and orders it, its page and its file.
-
-A list is a subclass of ``ListPage`` that says what differs from the others, and a partial with its rows.
-"""
+A list is a subclass of ``ListPage`` that says what differs from the others, and a partial with its rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
-"""Saved views: the search, filters, facets and order of a list under a name, as tabs above it.
-
-A view is an address that can be read: its parameters are those of the list, and nothing else depends on the row.
-"""
+"""Saved views: the search, filters, facets and order of a list under a name, as tabs above it. A view is an address
+that can be read: its parameters are those of the list, and nothing else depends on the row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,5 @@
 """The stages of background work: what waits, what is running and what failed, its cost, and buttons to pause and
-resume.
-"""
+resume."""
 
 from datetime import datetime
 from typing import Any, cast

@@ -1,8 +1,6 @@
 """The one HTML file of a capsule: the run's page with its styles and scripts inside, and nothing that asks a server.
-
 Styles and scripts are allowed by their hashes, everything else not at all, so that the file loads nothing. What the run
-read or chose opens beside it, by an address within the file.
-"""
+read or chose opens beside it, by an address within the file."""
 
 import base64
 import hashlib

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from math import ceil, exp, floor, log, log10
 from operator import attrgetter
 from statistics import median, quantiles
+from typing import Any
 from zlib import crc32
 
 from django.urls import reverse
@@ -41,14 +42,6 @@ STAGE_NAMES: Mapping[str, str | Promise] = {
     "context": pgettext_lazy("stage of the river", "handed over"),
     "used": pgettext_lazy("stage of the river", "used"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RiverStage:
-    name: str
-    words: str | Promise
-    x: float
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +94,11 @@ class RiverLine:
         return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME].rstrip()}…"
 
 
-@dataclass(frozen=True, slots=True)
-class RankRiver:
-    """``lines`` are drawn in this order, so that what was chosen lies above the rest; ``rows`` are those of the table,
-    best first. ``below`` counts topics that were ranked and neither shown nor chosen."""
-
-    stages: Sequence[RiverStage]
-    lines: Sequence[RiverLine]
-    rows: Sequence[RiverLine]
-    below: int
-    width: int = WIDTH
-
-    @property
-    def height(self) -> int:
-        return TOP + ROW * max(stage.count for stage in self.stages) + ROW
-
-
-def river(events: Sequence[Event], handed_over: str, used: Sequence[str]) -> RankRiver | None:
+def river(events: Sequence[Event], handed_over: str, used: Sequence[str]) -> dict[str, Any] | None:
     """The topics that a run was shown or chose; None where its search found nothing. ``handed_over`` is the text of the
-    topics in its context, ``used`` the ids that the assistant's answer used."""
+    topics in its context, ``used`` the ids that the assistant's answer used. ``lines`` are drawn in this order, so that
+    what was chosen lies above the rest; ``rows`` are those of the table, best first. ``below`` counts topics that were
+    ranked and neither shown nor chosen."""
     found = next((event for event in events if isinstance(event, CandidatesFound)), None)
     finished = events[-1] if isinstance(events[-1], RunFinished) else None
     chosen = [each.id for each in finished.selected] if finished else []
@@ -141,8 +120,17 @@ def river(events: Sequence[Event], handed_over: str, used: Sequence[str]) -> Ran
     lines = [_line(topic, states.get(topic.id, SHOWN), orders) for topic in topics]
     drawn = sorted(lines, key=lambda line: (line.is_kept, len(line.points)))
     xs = _columns(orders)
-    stages = [RiverStage(name, STAGE_NAMES[name], xs[name], len(order)) for name, order in orders.items()]
-    return RankRiver(stages, drawn, lines, len(ranked) - len(topics))
+    return {
+        "stages": [
+            {"name": name, "words": STAGE_NAMES[name], "x": xs[name], "count": len(order)}
+            for name, order in orders.items()
+        ],
+        "lines": drawn,
+        "rows": lines,
+        "below": len(ranked) - len(topics),
+        "width": WIDTH,
+        "height": TOP + ROW * max(map(len, orders.values())) + ROW,
+    }
 
 
 def states_of(events: Iterable[Event]) -> dict[str, str]:
@@ -190,50 +178,8 @@ _MEASURES: Mapping[str, tuple[str | Promise, Callable[[Candidate], float]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreBar:
-    """The candidates of one ``group`` whose scores are between ``low`` and ``high``, in the picture's units."""
-
-    group: str
-    words: str | Promise
-    count: int
-    low: float
-    high: float
-    x: float
-    y: float
-    height: float
-    width: float = round(BINS_WIDTH / _BINS - 1, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupScores:
-    """The lowest, the middle and the highest score of the candidates of which the same became."""
-
-    name: str
-    words: str | Promise
-    count: int
-    lowest: float
-    middle: float
-    highest: float
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreSpread:
-    """One kind of score: its bars, and the same as numbers. ``low`` and ``high`` are the ends of the axis."""
-
-    name: str
-    words: str | Promise
-    low: float
-    high: float
-    bars: Sequence[ScoreBar]
-    groups: Sequence[GroupScores]
-    width: int = BINS_WIDTH
-    height: int = HEIGHT
-    base: int = BASE
-
-
-def spreads(ranked: Sequence[Candidate], states: Mapping[str, str]) -> list[ScoreSpread]:
-    """One for each kind of score that tells the candidates apart."""
+def spreads(ranked: Sequence[Candidate], states: Mapping[str, str]) -> list[dict[str, Any]]:
+    """One for each kind of score that tells the candidates apart; ``low`` and ``high`` are the ends of the axis."""
     groups = {topic.id: _group(topic, states) for topic in ranked}
     found = []
     for name, (words, score_of) in _MEASURES.items():
@@ -245,7 +191,19 @@ def spreads(ranked: Sequence[Candidate], states: Mapping[str, str]) -> list[Scor
                 counted[groups[id]][min(int((score - low) / (high - low) * _BINS), _BINS - 1)] += 1
             most = max(map(sum, zip(*counted.values(), strict=True)))
             bars = [bar for place in range(_BINS) for bar in _bars(place, counted, most, low, high)]
-            found.append(ScoreSpread(name, words, low, high, bars, _groups(scores, groups)))
+            found.append(
+                {
+                    "name": name,
+                    "words": words,
+                    "low": low,
+                    "high": high,
+                    "bars": bars,
+                    "groups": _groups(scores, groups),
+                    "width": BINS_WIDTH,
+                    "height": HEIGHT,
+                    "base": BASE,
+                }
+            )
     return found
 
 
@@ -253,23 +211,32 @@ def _group(topic: Candidate, states: Mapping[str, str]) -> str:
     return _GROUP_OF.get(states.get(topic.id, ""), "shown" if topic.shown else "below")
 
 
-def _bars(place: int, counted: Mapping[str, Sequence[int]], most: int, low: float, high: float) -> list[ScoreBar]:
-    """The bars of one bin, standing on each other."""
+def _bars(place: int, counted: Mapping[str, Sequence[int]], most: int, low: float, high: float) -> list[dict[str, Any]]:
+    """The bars of one bin, standing on each other: the candidates of a group whose scores are between ``low`` and
+    ``high``, in the picture's units."""
     made, base, step = [], float(BASE), (high - low) / _BINS
+    at = {"x": round(place * BINS_WIDTH / _BINS, 1), "width": round(BINS_WIDTH / _BINS - 1, 1)}
+    at |= {"low": low + step * place, "high": low + step * (place + 1)}
     for group, counts in counted.items():
         if counts[place]:
             height = round(counts[place] / most * (BASE - 8), 1)
             base -= height
-            edges = low + step * place, low + step * (place + 1)
-            x = round(place * BINS_WIDTH / _BINS, 1)
-            made.append(ScoreBar(group, GROUPS[group], counts[place], *edges, x, round(base, 1), height))
+            bar = {"group": group, "words": GROUPS[group], "count": counts[place], "y": round(base, 1)}
+            made.append({**bar, **at, "height": height})
     return made
 
 
-def _groups(scores: Mapping[str, float], groups: Mapping[str, str]) -> list[GroupScores]:
+def _groups(scores: Mapping[str, float], groups: Mapping[str, str]) -> list[dict[str, Any]]:
     listed = {name: sorted(score for id, score in scores.items() if groups[id] == name) for name in GROUPS}
     return [
-        GroupScores(name, GROUPS[name], len(own), own[0], median(own), own[-1])
+        {
+            "name": name,
+            "words": GROUPS[name],
+            "count": len(own),
+            "lowest": own[0],
+            "middle": median(own),
+            "highest": own[-1],
+        }
         for name, own in reversed(listed.items())
         if own
     ]
@@ -303,38 +270,8 @@ class StagePoint:
     y: float
 
 
-@dataclass(frozen=True, slots=True)
-class StageStrip:
-    """One stage: ``points`` are ordinary runs, ``outliers`` those far from what is usual there, longest first. ``box``
-    is where the middle half of the runs lies, as x and width."""
-
-    name: str
-    words: str | Promise
-    points: Sequence[StagePoint]
-    outliers: Sequence[StagePoint]
-    median: float
-    p95: float
-    longest: float
-    box: tuple[float, float]
-    median_x: float
-    p95_x: float
-    height: int = STRIP_HEIGHT
-
-    @property
-    def count(self) -> int:
-        return len(self.points) + len(self.outliers)
-
-
-@dataclass(frozen=True, slots=True)
-class StageStrips:
+def stage_strips(runs: Sequence[RunTimes]) -> dict[str, Any] | None:
     """All stages on one axis, whose ``ticks`` are powers of ten with their places."""
-
-    strips: Sequence[StageStrip]
-    ticks: Sequence[tuple[float, float]]
-    width: int = STRIPS_WIDTH
-
-
-def stage_strips(runs: Sequence[RunTimes]) -> StageStrips | None:
     found = {stage: [(each.run, each.seconds[stage]) for each in runs if stage in each.seconds] for stage in STAGES}
     found = {stage: times for stage, times in found.items() if any(seconds >= _LEAST for _run, seconds in times)}
     if not found:
@@ -343,7 +280,11 @@ def stage_strips(runs: Sequence[RunTimes]) -> StageStrips | None:
     low, high = floor(log10(min(every))), max(ceil(log10(max(every))), floor(log10(min(every))) + 1)
     axis = _Axis(low, high)
     ticks = [(10.0**power, axis.x(10.0**power)) for power in range(low, high + 1)]
-    return StageStrips([_strip(stage, times, axis) for stage, times in found.items()], ticks)
+    return {
+        "strips": [_strip(stage, times, axis) for stage, times in found.items()],
+        "ticks": ticks,
+        "width": STRIPS_WIDTH,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +297,9 @@ class _Axis:
         return round(_STRIPS_LEFT + max(share, 0.0) * (STRIPS_WIDTH - _STRIPS_LEFT - _STRIPS_RIGHT), 1)
 
 
-def _strip(stage: str, times: Sequence[tuple[Run, float]], axis: _Axis) -> StageStrip:
+def _strip(stage: str, times: Sequence[tuple[Run, float]], axis: _Axis) -> dict[str, Any]:
+    """``points`` are ordinary runs, ``outliers`` those far from what is usual there, longest first. ``box`` is where
+    the middle half of the runs lies, as x and width."""
     seconds = sorted(taken for _run, taken in times)
     cuts = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else [seconds[0]] * 99
     edge = _edge(cuts[24], cuts[49], cuts[74]) if len(seconds) >= _ENOUGH else float("inf")
@@ -366,18 +309,20 @@ def _strip(stage: str, times: Sequence[tuple[Run, float]], axis: _Axis) -> Stage
     outliers = far[:MOST_OUTLIERS]
     named = {point.run.pk for point in outliers}
     start, end = axis.x(cuts[24]), axis.x(cuts[74])
-    return StageStrip(
-        stage,
-        NAMES[stage],
-        [point for point in places if point.run.pk not in named],
-        outliers,
-        cuts[49],
-        cuts[94],
-        seconds[-1],
-        (start, max(round(end - start, 1), 2.0)),
-        axis.x(cuts[49]),
-        axis.x(cuts[94]),
-    )
+    return {
+        "name": stage,
+        "words": NAMES[stage],
+        "points": [point for point in places if point.run.pk not in named],
+        "outliers": outliers,
+        "count": len(places),
+        "median": cuts[49],
+        "p95": cuts[94],
+        "longest": seconds[-1],
+        "box": (start, max(round(end - start, 1), 2.0)),
+        "median_x": axis.x(cuts[49]),
+        "p95_x": axis.x(cuts[94]),
+        "height": STRIP_HEIGHT,
+    }
 
 
 def _edge(low: float, middle: float, high: float) -> float:
@@ -391,47 +336,24 @@ def _edge(low: float, middle: float, high: float) -> float:
 BAR_HEIGHT, STEP = 96, 10
 
 
-@dataclass(frozen=True, slots=True)
-class CostDay:
-    """A day's bar; each of its ``parts`` is a stage with top and height, in the picture's units."""
-
-    day: date
-    total: float
-    x: int
-    parts: Sequence[tuple[str, float, float]]
-    width: int = STEP
-
-
-@dataclass(frozen=True, slots=True)
-class CostBars:
-    """Days, oldest first; ``stages`` are those that cost anything, and ``total`` is of all days, in dollars."""
-
-    days: Sequence[CostDay]
-    stages: Sequence[str]
-    total: float
-    most: float
-    height: int = BAR_HEIGHT
-
-    @property
-    def width(self) -> int:
-        return len(self.days) * STEP
-
-
-def cost_bars(costs: Sequence[Cost], today: date, days: int) -> CostBars:
-    """``costs`` are days that cost anything, in any order; the others are empty in the picture."""
+def cost_bars(costs: Sequence[Cost], today: date, days: int) -> dict[str, Any]:
+    """Days, oldest first; ``stages`` are those that cost anything, and ``total`` is of all days, in dollars. ``costs``
+    are days that cost anything, in any order; the others are empty in the picture."""
     by_day = {cost.day: cost for cost in costs}
     most = max((cost.total for cost in costs), default=0.0)
     calendar = [today - timedelta(days=back) for back in reversed(range(days))]
     bars = [_day(place, day, by_day.get(day), most) for place, day in enumerate(calendar)]
     paid = [stage for place, stage in enumerate(stages()) if any(cost.dollars[place] for cost in costs)]
-    return CostBars(bars, paid, sum(cost.total for cost in costs), most)
+    sums = {"total": sum(cost.total for cost in costs), "most": most}
+    return {"days": bars, "stages": paid, **sums, "height": BAR_HEIGHT, "width": len(bars) * STEP}
 
 
-def _day(place: int, day: date, cost: Cost | None, most: float) -> CostDay:
+def _day(place: int, day: date, cost: Cost | None, most: float) -> dict[str, Any]:
+    """A day's bar; each of its ``parts`` is a stage with top and height, in the picture's units."""
     parts, base = [], float(BAR_HEIGHT)
     for stage, dollars in cost.named if cost else ():
         if dollars:
             height = max(round(dollars / most * (BAR_HEIGHT - 4), 1), 0.5)
             base -= height
             parts.append((stage, round(base, 1), height))
-    return CostDay(day, cost.total if cost else 0.0, place * STEP, parts)
+    return {"day": day, "total": cost.total if cost else 0.0, "x": place * STEP, "parts": parts, "width": STEP}

@@ -1,8 +1,6 @@
 """The sockets of a run's page and of an answer: each follows a run and sends its rows as HTML; it decides nothing else.
-
 The first frame is the whole run so far, later frames append events. In between, frames update the words of the current
-turn.
-"""
+turn."""
 
 import asyncio
 import logging

@@ -1,13 +1,11 @@
-"""Rows to HTML, for page and socket alike.
-
-``run_section`` is the only maker of a run's HTML: the page shows it, the socket's first frame is it, and
-later frames append the same event partials to its lanes.
-"""
+"""Rows to HTML, for page and socket alike. ``run_section`` is the only maker of a run's HTML: the page shows it, the
+socket's first frame is it, and later frames append the same event partials to its lanes."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -38,7 +36,7 @@ from rerankui.frame.pages import PageContext
 from rerankui.runs.page.answer_view import ShownPassage, answer_context, unsure
 from rerankui.runs.page.fork import NO_FORKS, Forks, forks_of
 from rerankui.runs.page.outcomes import Outcome, RunActivity, activity_after, missing, outcome, turn_of
-from rerankui.runs.page.result import ContextParts, DeliveredView, Result, context_parts, delivered_view, result_of
+from rerankui.runs.page.result import Result, context_parts, delivered_view, result_of
 from rerankui.runs.page.waterfall import WaterfallAxis, axis, milliseconds, offered
 
 _LANES = ("candidates", "turns", "result")
@@ -64,10 +62,8 @@ class SocketFrame:
 @dataclass(frozen=True, slots=True)
 class EventView:
     """One event as its partial shows it. ``offset_ms`` counts from the run's first event, ``activity`` begins with it.
-
     ``is_ahead`` means that the shown step is before this event, ``is_current`` that the shown step is this event and
-    not the last one.
-    """
+    not the last one."""
 
     seq: int
     at: datetime
@@ -149,11 +145,9 @@ def states(views: Iterable[EventView]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class RunPage(PageContext):
-    """What a run's page and its parts show, in the reader's language, as the run was after the event ``step``.
-
-    ``at`` or ``and_at`` ends the addresses of its parts, ``progress`` is what the model has said since the last event.
-    ``has_asked`` tells that a model was asked, so that there are turns and tokens to speak of.
-    """
+    """What a run's page and its parts show, in the reader's language, as the run was after the event ``step``. ``at``
+    or ``and_at`` ends the addresses of its parts, ``progress`` is what the model has said since the last event.
+    ``has_asked`` tells that a model was asked, so that there are turns and tokens to speak of."""
 
     run: Run
     views: Sequence[EventView]
@@ -171,8 +165,8 @@ class RunPage(PageContext):
     result: Result | None
     unsure: Sequence[ShownPassage]
     outcome: Outcome | None
-    context_parts: ContextParts | None
-    delivered: DeliveredView | None
+    context_parts: dict[str, Any] | None
+    delivered: dict[str, Any] | None
     progress: RunProgress | None
     missing: Sequence[str]
     forks: Forks

@@ -1,6 +1,5 @@
 """How values are formatted, everywhere alike: ids as chips, times relative with the absolute time in the title, sizes
-in thousands, money with four digits. Stored text is always escaped.
-"""
+in thousands, money with four digits. Stored text is always escaped."""
 
 import re
 import shlex

@@ -1,8 +1,6 @@
-"""Two texts side by side: which lines differ, and which words within a line.
-
-Prompts have few long lines, so a rewritten line is shown beside the old one with the changed words marked. Equal lines
-are folded, except for a few around each change.
-"""
+"""Two texts side by side: which lines differ, and which words within a line. Prompts have few long lines, so a
+rewritten line is shown beside the old one with the changed words marked. Equal lines are folded, except for a few
+around each change."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

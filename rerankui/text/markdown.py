@@ -1,8 +1,6 @@
 """Markdown as people and models write it in chats: read by markdown-it, shown as HTML or as plain text, never trusted.
-
 HTML stays text, as do entities, backslashes and indented lines, which are none of Markdown's in a chat. Links lead to
-http, https and mailto alone. An image is a link to it, so that no page loads anything for a message.
-"""
+http, https and mailto alone. An image is a link to it, so that no page loads anything for a message."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

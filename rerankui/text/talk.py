@@ -26,37 +26,25 @@ class Attachment:
     artifact: Artifact | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TalkMessage:
-    """A message of a conversation; ``continues`` when the same person wrote the one just before, on the same day."""
-
-    message: Message
-    answered: Message | None
-    attachments: Sequence[Attachment]
-    continues: bool
-    begins_day: bool
-    begins_topic: bool
-    is_here: bool
-
-
-def talk_of(messages: Sequence[Message], *, here: int | None = None) -> list[TalkMessage]:
-    """``messages`` are of one chat user, oldest first; ``here`` is the id of the one pointed at."""
+def talk_of(messages: Sequence[Message], *, here: int | None = None) -> list[dict[str, Any]]:
+    """``messages`` are of one chat user, oldest first; ``here`` is the id of the one pointed at. One ``continues`` when
+    the same person wrote the one just before, on the same day."""
     answered, artifacts = _answered(messages), _artifacts(messages)
-    talk: list[TalkMessage] = []
+    talk: list[dict[str, Any]] = []
     before: Message | None = None
     for message in messages:
         begins_day = before is None or localdate(before.sent_at) != localdate(message.sent_at)
         begins_topic = before is None or _place(before) != _place(message)
         talk.append(
-            TalkMessage(
-                message=message,
-                answered=answered.get(message.reply_to),
-                attachments=_attachments(message, artifacts.get(message.pk, [])),
-                continues=not begins_day and not begins_topic and _same_breath(before, message),
-                begins_day=begins_day,
-                begins_topic=begins_topic,
-                is_here=message.pk == here,
-            )
+            {
+                "message": message,
+                "answered": answered.get(message.reply_to),
+                "attachments": _attachments(message, artifacts.get(message.pk, [])),
+                "continues": not begins_day and not begins_topic and _same_breath(before, message),
+                "begins_day": begins_day,
+                "begins_topic": begins_topic,
+                "is_here": message.pk == here,
+            }
         )
         before = message
     return talk

@@ -1,16 +1,13 @@
-"""A time axis for messages that come in bursts.
-
-On a true scale a pause of a day would push all messages into a corner. Here each message has the same room, and the
-room of a pause is its logarithm, so that an hour, a day and a month look different; they are labelled. When the bars of
-many messages would be too thin to click, pauses take no room.
-"""
+"""A time axis for messages that come in bursts. On a true scale a pause of a day would push all messages into a corner.
+Here each message has the same room, and the room of a pause is its logarithm, so that an hour, a day and a month look
+different; they are labelled. When the bars of many messages would be too thin to click, pauses take no room."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 from math import log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models.functions import Left, Length
 from django.utils import timezone
@@ -34,10 +31,8 @@ TICK_ROOM = 25.0
 @dataclass(frozen=True, slots=True)
 class Place:
     """One message of the axis, in [0, WIDTH]: its pause begins at ``start``, its bar at ``bar``, both end at ``end``.
-
-    ``border``, amid the pause, is where a cut before the message is drawn. ``pause`` is how long it was, in words,
-    when it was hours or more.
-    """
+    ``border``, amid the pause, is where a cut before the message is drawn. ``pause`` is how long it was, in words, when
+    it was hours or more."""
 
     start: float
     border: float
@@ -144,21 +139,7 @@ class _MarkedMessage(NamedTuple):
     opening: str
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One message; its bar is in per cent of the strip. ``is_here`` when the page shown has the message."""
-
-    message: int
-    left: float
-    width: float
-    top: float
-    height: float
-    role: str
-    label: str
-    is_here: bool
-
-
-def marks(topic: Topic, shown: Sequence[Message]) -> list[Mark]:
+def marks(topic: Topic, shown: Sequence[Message]) -> list[dict[str, Any]]:
     """A bar for each message, or in a long topic for the longest of a few that follow each other; one query."""
     messages = Message.objects.of(topic.owner_id).filter(topicmessage__topic=topic).in_order()
     columns = messages.values_list("pk", "sent_at", "role", "author", Length("text"), Left("text", 2 * OPENING_CHARS))
@@ -173,19 +154,20 @@ def marks(topic: Topic, shown: Sequence[Message]) -> list[Mark]:
     return [_mark(row, place, longest, row.id in here) for row, place in zip(rows, places, strict=True)]
 
 
-def _mark(row: _MarkedMessage, place: Place, longest: int, is_here: bool) -> Mark:
+def _mark(row: _MarkedMessage, place: Place, longest: int, is_here: bool) -> dict[str, Any]:
+    """A bar in per cent of the strip; ``is_here`` when the page shown has the message."""
     # A square root, for the longest message would make all others flat.
     height = max(12.0, HEIGHT * (row.size / longest) ** 0.5)
     room = place.end - place.bar
     when = date_format(timezone.localtime(row.sent_at), _("j M Y, H:i"))
     who = row.author or dict(Message.Author.choices).get(row.role, row.role)
-    return Mark(
-        message=row.id,
-        left=place.bar + room * (1 - FILLED) / 2,
-        width=room * FILLED,
-        top=HEIGHT - height,
-        height=height,
-        role=row.role,
-        label=f"{when} {who}: {line(row.opening)[:OPENING_CHARS]}",
-        is_here=is_here,
-    )
+    return {
+        "message": row.id,
+        "left": place.bar + room * (1 - FILLED) / 2,
+        "width": room * FILLED,
+        "top": HEIGHT - height,
+        "height": height,
+        "role": row.role,
+        "label": f"{when} {who}: {line(row.opening)[:OPENING_CHARS]}",
+        "is_here": is_here,
+    }

@@ -13,7 +13,7 @@ from django.shortcuts import render
 from memoryapp import curation
 from memoryapp.curation import Lineage, history
 from memoryapp.curation.history import Narrowing
-from memoryapp.curation.lineage import MOST_STEPS, SummaryVersion, TopicStep
+from memoryapp.curation.lineage import MOST_STEPS
 from memoryapp.engine.memory import topic_id
 from memoryapp.insight.browsing.profiles import has_vector
 from memoryapp.insight.browsing.topics import TopicRuns, topic_runs
@@ -25,10 +25,10 @@ from rerankui.frame.access import Request, open_to, operator_of, topic_or_404
 from rerankui.frame.pages import Page, PageContext, page_around, page_of, show
 from rerankui.history.entry_views import EntryView, entry_views
 from rerankui.past.pages import absent, changes_then
-from rerankui.text.differences import Difference, difference
+from rerankui.text.differences import difference
 from rerankui.text.markdown import beyond, headline
-from rerankui.text.talk import TalkMessage, talk_of
-from rerankui.text.time_axis import Mark, marks
+from rerankui.text.talk import talk_of
+from rerankui.text.time_axis import marks
 from rerankui.web.moment import moment_of
 
 # What the page of one topic shows.
@@ -45,8 +45,8 @@ class TopicTalk(PageContext):
     more: str
     page: Page[Message]
     place: int
-    talk: Sequence[TalkMessage]
-    minimap: Sequence[Mark]
+    talk: Sequence[dict[str, Any]]
+    minimap: Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,9 @@ class RowChanges(PageContext):
 
 @dataclass(frozen=True, slots=True)
 class TopicPage(PageContext):
-    """What stands beside the talk of a topic: its past, its neighbours, what was noted of it, the runs that met it.
-
-    The page of an earlier moment permits nothing, and has no neighbours: only topics of today are compared.
-    ``is_outdated``: the summary was written for other messages.
-    """
+    """What stands beside the talk of a topic: its past, its neighbours, what was noted of it, the runs that met it. The
+    page of an earlier moment permits nothing, and has no neighbours: only topics of today are compared.
+    ``is_outdated``: the summary was written for other messages."""
 
     said: TopicTalk
     history: RowChanges
@@ -260,22 +258,6 @@ def _number(text: str) -> int | None:
 # Blame of a topic: which edit put each of its messages in, and which wrote each version of its summary.
 
 
-@dataclass(frozen=True, slots=True)
-class BlamedMessages:
-    """Consecutive messages that one step put in."""
-
-    step: TopicStep
-    messages: list[Message]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownVersion:
-    """``difference`` to the version before is None for the first one."""
-
-    version: SummaryVersion
-    difference: Difference | None
-
-
 @open_to(Role.VIEWER)
 def topic_blame(request: HttpRequest, pk: int) -> HttpResponse:
     shown = topic_or_404(request, pk)
@@ -286,13 +268,15 @@ def topic_blame(request: HttpRequest, pk: int) -> HttpResponse:
     found = curation.blame(shown)
     put_in = found.put_in([message.pk for message in page])
     groups = groupby((message for message in page if message.pk in put_in), key=lambda each: put_in[each.pk])
-    versions = [ShownVersion(v, difference(v.before, v.summary) if v.before else None) for v in found.versions]
+    versions = [
+        {"version": v, "difference": difference(v.before, v.summary) if v.before else None} for v in found.versions
+    ]
     context = {
         "owner": shown.owner,
         "topic": shown,
         "title": headline(shown.summary),
         "page": page,
-        "groups": [BlamedMessages(step, list(each)) for step, each in groups],
+        "groups": [{"step": step, "messages": list(each)} for step, each in groups],
         "versions": versions,
         "is_cut": len(found.line) > MOST_STEPS,
     }

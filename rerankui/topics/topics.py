@@ -124,11 +124,9 @@ class TopicList(ListPage[Topic, TopicFilter]):
         return topics_by_words(rows, words, parse_topic_id(words)) if words else rows
 
     def facets(self, asked: AskedList[TopicFilter]) -> tuple[Facet, ...]:
-        """The facets of the topics of today; of an earlier moment those that do not depend on what came later.
-
-        That of foreign summaries reads all passages, those of the map place all topics, so they are only there where
-        the address chooses them, as the page of quality and the map do.
-        """
+        """The facets of the topics of today; of an earlier moment those that do not depend on what came later. That of
+        foreign summaries reads all passages, those of the map place all topics, so they are only there where the
+        address chooses them, as the page of quality and the map do."""
         owner, query = asked.owner, asked.query
         facts = Fact.objects.filter(owner=owner, topic=OuterRef("pk"))
         lasting = (

@@ -1,8 +1,5 @@
 """Erasing a chat user, messages or a person: what would be erased, a word to type as confirmation, the progress, the
-receipt.
-
-For admins. An erasure cannot be undone, and each page says so before anything is deleted.
-"""
+receipt. For admins. An erasure cannot be undone, and each page says so before anything is deleted."""
 
 from dataclasses import dataclass
 from typing import Any

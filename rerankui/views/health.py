@@ -42,10 +42,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     """Database, migrations, broker and this process's recording, each ``ok`` or what is wrong; 503 unless all are.
-
     Worker and beat are listed as well, but count only with ``?all=1``: pages are served without them. The provider's
-    state and that of the embedding model, which the worker asks, are listed and never count.
-    """
+    state and that of the embedding model, which the worker asks, are listed and never count."""
     parts = {"database": _database(), "broker": _broker(), "recording": readiness.recording(runner)}
     if draining.is_on:
         parts["process"] = "stopping"

@@ -1,7 +1,5 @@
-"""The inbox: everything in one memory that waits for a person, each kind with a page of its own.
-
-Several suggestions and findings can be decided at once, and one undo brings all of them back.
-"""
+"""The inbox: everything in one memory that waits for a person, each kind with a page of its own. Several suggestions
+and findings can be decided at once, and one undo brings all of them back."""
 
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -1,8 +1,6 @@
-"""Prompts: what the models are sent, the versions, and the differences between two of them.
-
-Everybody may read them. Operators who may start runs may save a draft, which changes nothing; an admin puts a version
-in force. Nothing is checked while a person types: the page answers when a button is pressed, and keeps the typed text.
-"""
+"""Prompts: what the models are sent, the versions, and the differences between two of them. Everybody may read them.
+Operators who may start runs may save a draft, which changes nothing; an admin puts a version in force. Nothing is
+checked while a person types: the page answers when a button is pressed, and keeps the typed text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,7 @@
 
 Pages and the administration check what they expect. The rest are texts and numbers that only the database, the calendar
 or the interpreter's limits refuse: a lone surrogate, a year 0, an integer of five thousand digits. What was
-deleted while a request wrote to it is not found: 404.
-"""
+deleted while a request wrote to it is not found: 404."""
 
 import logging
 import sys
@@ -57,8 +56,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
     A middleware would not see all of them, because sessions and accounts are read in the middlewares of others. Django
     calls this while it handles the exception, and does not pass it. Django's own view would read the form once more,
-    which may be what failed.
-    """
+    which may be what failed."""
     error = sys.exc_info()[1]
     if error is None or not is_outage(error):
         return HttpResponseServerError(render_to_string("500.html"))

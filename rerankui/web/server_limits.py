@@ -3,8 +3,7 @@ it writes of each request.
 
 Daphne gathers a whole body first and has no setting for its size, so the limits stand in its class of requests. What
 comes beyond them is thrown away as it arrives. A chat file is written to disk and not handed on, see ``uploads``. A
-proxy in front should have the same limits: nobody's patience is then spent on sending what is refused.
-"""
+proxy in front should have the same limits: nobody's patience is then spent on sending what is refused."""
 
 import asyncio
 import json

@@ -1,8 +1,6 @@
-"""How many sockets one login session may keep open in this process, and all sessions together.
-
-They are counted before the database is queried, because many sockets at once are what blocks a server. A socket beyond
-the limit gets a notice and is closed; its page works without it.
-"""
+"""How many sockets one login session may keep open in this process, and all sessions together. They are counted before
+the database is queried, because many sockets at once are what blocks a server. A socket beyond the limit gets a notice
+and is closed; its page works without it."""
 
 from collections import Counter
 from io import BytesIO

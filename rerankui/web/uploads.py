@@ -4,8 +4,7 @@ A file is far larger than a form, and daphne would pass it on in memory. So the 
 ticket, which the page of imports gives to operators who may import. It writes the body to a file and names that file to
 the view in a signed header. The view extracts the chat file, from disk to disk.
 
-The ticket also replaces the CSRF token, which would be inside the body: nobody else can know the ticket.
-"""
+The ticket also replaces the CSRF token, which would be inside the body: nobody else can know the ticket."""
 
 import os
 import re

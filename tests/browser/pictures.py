@@ -1,8 +1,6 @@
-"""Pictures for README and docs, taken by tests while they walk: ``STORY_PICTURES=docs/pictures`` says where to.
-
-A picture is a WebP that the browser itself encodes, a fifth of the bytes of a PNG. A moving one is put together of
-such pictures as the container of the format says (https://developers.google.com/speed/webp/docs/riff_container).
-"""
+"""Pictures for README and docs, taken by tests while they walk: ``STORY_PICTURES=docs/pictures`` says where to. A
+picture is a WebP that the browser itself encodes, a fifth of the bytes of a PNG. A moving one is put together of such
+pictures as the container of the format says (https://developers.google.com/speed/webp/docs/riff_container)."""
 
 import base64
 import os

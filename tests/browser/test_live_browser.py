@@ -1,8 +1,6 @@
-"""A newcomer's path in a real browser: import a chat, recall live, lose the connection, replay.
-
-The program is started as a newcomer starts it; the chat model is a scripted peer on a real connection, whose gates let
-a test check the page between two turns.
-"""
+"""A newcomer's path in a real browser: import a chat, recall live, lose the connection, replay. The program is started
+as a newcomer starts it; the chat model is a scripted peer on a real connection, whose gates let a test check the page
+between two turns."""
 
 import json
 import os

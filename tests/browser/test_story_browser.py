@@ -1,7 +1,5 @@
-"""A debugging story from a question to its cause, as docs/workbench.md tells it, walked on the demo memory.
-
-With ``STORY_PICTURES=docs/pictures`` the tests also take the pictures of that page and of the README (``pictures``).
-"""
+"""A debugging story from a question to its cause, as docs/workbench.md tells it, walked on the demo memory. With
+``STORY_PICTURES=docs/pictures`` the tests also take the pictures of that page and of the README (``pictures``)."""
 
 import re
 import tempfile

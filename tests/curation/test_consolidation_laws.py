@@ -1,8 +1,6 @@
-"""Invariants of consolidation under random passes between people's changes.
-
-Whatever a model answers and whoever edits meanwhile, the live topics partition the messages, every summary that a
-person wrote stays until a person changes it, and undoing all that the merger did restores the topics of before.
-"""
+"""Invariants of consolidation under random passes between people's changes. Whatever a model answers and whoever edits
+meanwhile, the live topics partition the messages, every summary that a person wrote stays until a person changes it,
+and undoing all that the merger did restores the topics of before."""
 
 from collections.abc import Callable
 from random import Random

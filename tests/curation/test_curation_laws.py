@@ -2,8 +2,7 @@
 
 The model is a partition in plain Python. After each step the memory equals the model, a refused change has changed
 nothing, and old topics lead to where their messages are. At the end everything is undone in some allowed order, which
-restores the beginning.
-"""
+restores the beginning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

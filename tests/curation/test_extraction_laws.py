@@ -1,8 +1,6 @@
 """Invariants of extraction: whatever the archivist finds, and however often, nothing enters that its messages do not
-say, and no word that a person wrote is lost.
-
-Passes over what people changed leave their words unchanged, and what they deleted is not created again.
-"""
+say, and no word that a person wrote is lost. Passes over what people changed leave their words unchanged, and what they
+deleted is not created again."""
 
 import json
 from typing import Any

@@ -1,8 +1,6 @@
 """The image, built by buildah of its Dockerfile on a system that debootstrap makes, and its processes as they are run.
-
 Without a daemon: ``--isolation chroot`` and the storage driver ``vfs`` work as root in any machine, as buildah's manual
-says. The database is the embedded one of the tests.
-"""
+says. The database is the embedded one of the tests."""
 
 import os
 import re

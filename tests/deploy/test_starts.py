@@ -1,7 +1,5 @@
-"""What the units, the compose file and the chart start does start, remembers, recalls and stops.
-
-As an account that may read everything and write only its data, with a broker of its own.
-"""
+"""What the units, the compose file and the chart start does start, remembers, recalls and stops. As an account that may
+read everything and write only its data, with a broker of its own."""
 
 import os
 import shutil

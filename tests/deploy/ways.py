@@ -1,7 +1,5 @@
-"""The ways of deployment, as the files say them: which commands start with which environment.
-
-Each returns its processes by name, in the order of their starts: first those that end by themselves.
-"""
+"""The ways of deployment, as the files say them: which commands start with which environment. Each returns its
+processes by name, in the order of their starts: first those that end by themselves."""
 
 import json
 import re

@@ -1,7 +1,5 @@
-"""Programs of others, instrumented by the real libraries: a chain, a graph, and clients of a chat model.
-
-Each sends its spans with the exporter of OpenTelemetry. Only the models are scripted.
-"""
+"""Programs of others, instrumented by the real libraries: a chain, a graph, and clients of a chat model. Each sends its
+spans with the exporter of OpenTelemetry. Only the models are scripted."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -129,10 +127,8 @@ def client(provider: TracerProvider, base_url: str, model: str) -> str:
 
 def agent(provider: TracerProvider) -> None:
     """An agent that reports by OpenTelemetry's own conventions: a search, a tool, and a model, in no span of its own.
-
-    The library that instrumentations of OpenTelemetry write their spans with is used directly: the release of the
-    one for OpenAI's SDK calls functions that this library does not have any more.
-    """
+    The library that instrumentations of OpenTelemetry write their spans with is used directly: the release of the one
+    for OpenAI's SDK calls functions that this library does not have any more."""
     handler = TelemetryHandler(tracer_provider=provider)
     with provider.get_tracer("agent 1").start_as_current_span("answer"):
         with handler.retrieval(data_source_id="notes", provider="acme") as search:

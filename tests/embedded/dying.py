@@ -2,8 +2,7 @@
 
 ``python -m tests.embedded.dying N STEPS FOLDER COMMAND …`` appends each step to the file STEPS. A step is a statement,
 also one of a tool of PostgreSQL as the server shows it, a program that is started, and a file in FOLDER that is opened
-to be written, renamed or removed.
-"""
+to be written, renamed or removed."""
 
 import os
 import runpy

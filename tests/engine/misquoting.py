@@ -1,8 +1,6 @@
 """Excerpts as models write them: faithful in another form, or changed in one of the ways in which models change text.
-
 Every excerpt consists of some messages of one topic of the demo memory, with changes of form (heads, case, spaces,
-quotation marks). A misquoted one also differs from the messages in one thing that no change of form explains.
-"""
+quotation marks). A misquoted one also differs from the messages in one thing that no change of form explains."""
 
 import json
 import re

@@ -1,8 +1,6 @@
-"""Small memories in eight languages, each asked ten questions in its own language and in English.
-
-The questions ask the embedded models. A set is a file of blocks: the question, the same in English, and the talk that
-answers it. The floors are about .05 below what was measured when they were set; ``-s`` prints the table.
-"""
+"""Small memories in eight languages, each asked ten questions in its own language and in English. The questions ask the
+embedded models. A set is a file of blocks: the question, the same in English, and the talk that answers it. The floors
+are about .05 below what was measured when they were set; ``-s`` prints the table."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -3,8 +3,7 @@
 A set is a file of blocks: the two who talk, then for each talk a question about the one who speaks first ("{}"), the
 same about another thing, and what both say; last the questions about what was never said. Each question is asked
 about the one who said it (answerable), and about the other. ``-s`` prints the table. In the talk with an assistant
-"my brother" never says anything, so nobody can be named. The floors are about .05 below what was measured.
-"""
+"my brother" never says anything, so nobody can be named. The floors are about .05 below what was measured."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,7 @@
 ``-s`` prints how many of the golden questions get the same topics. A typo in a word that neither the memory nor the
 encoder's vocabulary holds cannot be put right, which is so for every tenth of these questions: they were written in
 other words than the messages. The aim of .95 is not reached for typos (.90 in English, .84 in Russian; .51 and .53
-before they were put right).
-"""
+before they were put right)."""
 
 import random
 import re

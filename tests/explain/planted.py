@@ -1,9 +1,6 @@
 """Misses whose cause is known by how they were made: runs of every strategy over seeded memories, each with things that
-it lost at a known stage.
-
-The cause never comes from what explains it. It follows from the words of the memory, from the limits of the run and
-from what the model in it does.
-"""
+it lost at a known stage. The cause never comes from what explains it. It follows from the words of the memory, from the
+limits of the run and from what the model in it does."""
 
 import json
 import random

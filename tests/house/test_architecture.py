@@ -1,7 +1,5 @@
-"""The rules of the architecture: who imports whom, one partial for each event kind, owners of rows, sizes.
-
-Rooms are the packages and modules of ``memoryapp``. They are arranged in storeys: each imports only from lower storeys.
-"""
+"""The rules of the architecture: who imports whom, one partial for each event kind, owners of rows, sizes. Rooms are
+the packages and modules of ``memoryapp``. They are arranged in storeys: each imports only from lower storeys."""
 
 import ast
 import re
@@ -124,6 +122,7 @@ SHORT_FOR_A_REASON = {
     "memoryapp.engine.threads": "every long computation imports it, and it imports nothing",
     "memoryapp.engine.beside": "every module with word lists imports it, and it imports nothing",
     "memoryapp.engine.emit": "every stage imports it, and it imports events alone",
+    "memoryapp.doors.api.serving": "every noun of the API is served by it, and it knows no noun",
     "memoryapp.search.columns": "index, scores and words share it without knowing each other",
 }
 SWAPS = re.compile(r"\bswap\(")
@@ -232,10 +231,8 @@ def project() -> dict[str, Path]:
 
 
 def needs(*, for_types: bool) -> dict[str, set[str]]:
-    """Returns the modules of the program that each of them imports.
-
-    A package that collects what its modules define imports them without needing them, so packages are left out.
-    """
+    """Returns the modules of the program that each of them imports. A package that collects what its modules define
+    imports them without needing them, so packages are left out."""
     paths = project()
     return {
         name: {

@@ -1,7 +1,5 @@
-"""Every regular expression of the project takes time linear in the length of the text, also of hostile text.
-
-The interpreter is blocked while an expression is matched, so a quadratic expression stops a process for everybody.
-"""
+"""Every regular expression of the project takes time linear in the length of the text, also of hostile text. The
+interpreter is blocked while an expression is matched, so a quadratic expression stops a process for everybody."""
 
 import ast
 import gc

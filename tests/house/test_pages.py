@@ -107,9 +107,7 @@ def template(name: str) -> Template:
 
 def free(nodes: Iterable[Node], bound: frozenset[str], within: tuple[str, ...] = ()) -> Iterator[str]:
     """The names that these nodes look up in the context, without those that are bound around them or before them.
-
-    ``within`` are the included templates around them; one that includes itself is not followed again.
-    """
+    ``within`` are the included templates around them; one that includes itself is not followed again."""
     for node in nodes:
         yield from (name for name in _looked_up(node) if name not in bound)
         inner = bound | _bound_inside(node)

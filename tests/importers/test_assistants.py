@@ -202,10 +202,8 @@ class TestClaudeCode:
         assert ids == [record.external_id for record in sorted_out(path)[0]]
 
     def test_what_a_person_answered_to_a_tool_is_read(self, tmp_path: Path) -> None:
-        """Reasons of refusals, answers to questions, plans and words behind a command stand in calls and results.
-
-        The sentences are those of Open-ClaudeCode, src/utils/messages.ts.
-        """
+        """Reasons of refusals, answers to questions, plans and words behind a command stand in calls and results. The
+        sentences are those of Open-ClaudeCode, src/utils/messages.ts."""
         path = FIXTURES / "chats" / "claude_code_answers.jsonl"
         assert texts(path) == [
             ("user", "/brew green tea"),

@@ -148,9 +148,7 @@ class TestPhones:
 
 class TestHalvesOfTheDay:
     """The words are those of Unicode CLDR, from which Android and iOS take them (``dayPeriods`` of each language).
-
-    Afternoon must never be stored as morning, because nobody would see it.
-    """
+    Afternoon must never be stored as morning, because nobody would see it."""
 
     @pytest.mark.parametrize(("line", "time"), table("whatsapp_halves_of_the_day"))
     def test_every_language_and_place(self, tmp_path: Path, line: str, time: str) -> None:

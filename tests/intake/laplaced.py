@@ -66,9 +66,8 @@ _ROWS: dict[str, dict[str, Any]] = {
 
 def endless(folder: Path, table: str = "history", levels: int = 6, wide: int = 51) -> Path:
     """Writes a database in which a table is a b-tree of shared pages, with ``wide`` to the power of ``levels`` leaves.
-
-    Every interior page points ``wide`` times to the page below it. The pages' format: sqlite.org/fileformat2.html, 1.6.
-    """
+    Every interior page points ``wide`` times to the page below it. The pages' format: sqlite.org/fileformat2.html,
+    1.6."""
     path = database(folder, **{table: [_ROWS[table]]})
     with closing(sqlite3.connect(path)) as rows:
         size = rows.execute("PRAGMA page_size").fetchone()[0]

@@ -1,8 +1,6 @@
 """Small files and bodies that fill the memory of a reader that counts nothing, and every reader with its own.
-
 ``measure`` feeds each reader its bomb and then an honest file, in a process of its own, and prints what became of them
-with the seconds of the processor and the growth in MB.
-"""
+with the seconds of the processor and the growth in MB."""
 
 import gzip
 import io

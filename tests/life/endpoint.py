@@ -30,10 +30,7 @@ def direction(text: str) -> list[float]:
 
 class Endpoint:
     """``answered`` counts each question whose whole reply was sent: one to a chat model, or one text to an embedding
-    model.
-
-    While ``gate`` is closed, replies wait; ``arrived`` is set when a question has come.
-    """
+    model. While ``gate`` is closed, replies wait; ``arrived`` is set when a question has come."""
 
     def __init__(self) -> None:
         self.answered: Counter[str] = Counter()

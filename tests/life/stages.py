@@ -119,10 +119,8 @@ class Works:
         return row.state == ImportFile.State.READY
 
     def is_done(self, stage: str) -> bool:
-        """Lets the claims of a killed process lapse, sweeps, and returns whether nothing is left to do.
-
-        The lock of a killed process is free when the database notices its end, so it may take several sweeps.
-        """
+        """Lets the claims of a killed process lapse, sweeps, and returns whether nothing is left to do. The lock of a
+        killed process is free when the database notices its end, so it may take several sweeps."""
         Artifact.objects.filter(state="processing").update(due_at=timezone.now())
         Erasure.objects.filter(ended_at__isnull=False).update(
             ended_at=F("ended_at") - LOOK_AGAIN - timedelta(minutes=1)

@@ -1,8 +1,6 @@
-"""Invariant of a memory's life: whatever the program does by itself, in any order, no word of a person is lost.
-
-Random passes of every automatic stage run between a person's changes, with models that answer well, oddly, with invalid
-text or not at all.
-"""
+"""Invariant of a memory's life: whatever the program does by itself, in any order, no word of a person is lost. Random
+passes of every automatic stage run between a person's changes, with models that answer well, oddly, with invalid text
+or not at all."""
 
 from typing import ClassVar
 

@@ -1,8 +1,5 @@
 """Models that fail for an hour or answer invalid text for a day: what it costs, what people see, and that everything
-recovers.
-
-The clock is simulated: stored times are moved back, as if the time had passed.
-"""
+recovers. The clock is simulated: stored times are moved back, as if the time had passed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """A memory that a person and every automatic step change in turn, and checks of what no automatic step may do to it.
-
-Whatever a person wrote, moved, deleted, rejected or withdrew stays as they left it until a person changes it.
-"""
+Whatever a person wrote, moved, deleted, rejected or withdrew stays as they left it until a person changes it."""
 
 from __future__ import annotations
 

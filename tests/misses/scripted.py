@@ -1,8 +1,6 @@
 """A chat model as an endpoint that answers by a script: it repeats the query, reads the first two topics, chooses the
-one whose line names the dentist, else the first, and writes one summary.
-
-``python -m tests.misses.scripted 8199`` serves it by hand.
-"""
+one whose line names the dentist, else the first, and writes one summary. ``python -m tests.misses.scripted 8199``
+serves it by hand."""
 
 import json
 import re

@@ -1,8 +1,6 @@
-"""A provider of chat models on the other end of a real HTTP connection: it answers as its ``mood`` is.
-
-``requests`` are those of programs, known by their ``MODEL``; what the memory itself asks is refused at once, or waits
-for ``awake`` while ``sleeps`` is set, so that the recall ends by its own limits.
-"""
+"""A provider of chat models on the other end of a real HTTP connection: it answers as its ``mood`` is. ``requests`` are
+those of programs, known by their ``MODEL``; what the memory itself asks is refused at once, or waits for ``awake``
+while ``sleeps`` is set, so that the recall ends by its own limits."""
 
 import json
 import threading

@@ -1,8 +1,6 @@
-"""Scripted peers: thirteen providers of chat models as their documentation and their users' reports describe them.
-
-Each is a function of the request, behind httpx's mock transport: it refuses what the provider refuses, in its own words
-and shape, and answers in its way. None of them was asked over the network; ``docs/endpoints.md`` says so.
-"""
+"""Scripted peers: thirteen providers of chat models as their documentation and their users' reports describe them. Each
+is a function of the request, behind httpx's mock transport: it refuses what the provider refuses, in its own words and
+shape, and answers in its way. None of them was asked over the network; ``docs/endpoints.md`` says so."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

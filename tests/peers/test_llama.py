@@ -1,8 +1,6 @@
-"""A whole run against llama.cpp with a model of 135 million parameters.
-
-Its choice need not be good. The test shows how a real server treats the program's requests: it streams, counts tokens,
-follows a JSON schema, and ignores a forced tool.
-"""
+"""A whole run against llama.cpp with a model of 135 million parameters. Its choice need not be good. The test shows how
+a real server treats the program's requests: it streams, counts tokens, follows a JSON schema, and ignores a forced
+tool."""
 
 import importlib.util
 import json

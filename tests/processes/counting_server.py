@@ -1,9 +1,5 @@
-"""Daphne with the limits of the project before an application that only counts.
-
-Run as ``python -m tests.processes.counting_server FD``.
-
-A second argument shortens the patience, in seconds.
-"""
+"""Daphne with the limits of the project before an application that only counts. Run as ``python -m
+tests.processes.counting_server FD``. A second argument shortens the patience, in seconds."""
 
 import sys
 from typing import Any

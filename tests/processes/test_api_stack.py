@@ -199,10 +199,8 @@ def test_a_socket_that_waits_for_its_session_longer_than_daphne_would_is_answere
 def test_the_endpoints_do_what_their_description_says(
     program: httpx.Client, stack: Stack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Sends a few requests to every endpoint, the same each time; a longer search is started by hand.
-
-    It is the last test, because one endpoint erases chat users.
-    """
+    """Sends a few requests to every endpoint, the same each time; a longer search is started by hand. It is the last
+    test, because one endpoint erases chat users."""
     token = program.headers["authorization"]
     tried = subprocess.run(
         [

@@ -1,8 +1,6 @@
-"""Every stage is killed at any SQL statement, and while a model answers: in the end all work is done, once.
-
-A received reply is requested again only if the process died before storing it, so at most once for each kill: only the
-provider could prevent that.
-"""
+"""Every stage is killed at any SQL statement, and while a model answers: in the end all work is done, once. A received
+reply is requested again only if the process died before storing it, so at most once for each kill: only the provider
+could prevent that."""
 
 import os
 import random

@@ -60,14 +60,14 @@ def test_each_stage_holds_each_topic_that_reached_it_once(order: list[int], chos
     ]
     drawn = river(events, "".join(f"[{each.id}] 2026\n" for each in selected), [])
     assert drawn is not None
-    assert {line.id for line in drawn.rows} == {f"Topic:{n}" for n in {*range(1, shown + 1), *chosen}}
-    assert drawn.below == 8 - len(drawn.rows)
-    for place, stage in enumerate(drawn.stages):
-        heights = [y for line in drawn.lines for x, y in line.points if x == stage.x]
-        assert len(heights) == len(set(heights)) == stage.count
-        assert sum(line.ranks[place] is not None for line in drawn.rows) == stage.count
-    assert {line.id for line in drawn.lines if line.is_kept} == {each.id for each in selected}
-    assert all(line.ranks[-1] is not None for line in drawn.lines if line.is_kept)
+    assert {line.id for line in drawn["rows"]} == {f"Topic:{n}" for n in {*range(1, shown + 1), *chosen}}
+    assert drawn["below"] == 8 - len(drawn["rows"])
+    for place, stage in enumerate(drawn["stages"]):
+        heights = [y for line in drawn["lines"] for x, y in line.points if x == stage["x"]]
+        assert len(heights) == len(set(heights)) == stage["count"]
+        assert sum(line.ranks[place] is not None for line in drawn["rows"]) == stage["count"]
+    assert {line.id for line in drawn["lines"] if line.is_kept} == {each.id for each in selected}
+    assert all(line.ranks[-1] is not None for line in drawn["lines"] if line.is_kept)
 
 
 def test_what_was_chosen_and_handed_over_without_a_message_is_not_in_the_context() -> None:
@@ -76,17 +76,21 @@ def test_what_was_chosen_and_handed_over_without_a_message_is_not_in_the_context
     heads = "[Topic:1] 2026-03-01 Cake | 0 of 5 messages\n\n[Topic:2] 2026-03-01 Knee | 2 of 5 messages\nme: a knee"
     drawn = river([*events, RunFinished(selected, (), "")], heads, ["Topic:2"])
     assert drawn is not None
-    assert [stage.name for stage in drawn.stages] == ["meaning", "search", "chosen", "context", "used"]
-    assert [(line.id, line.ranks[3:]) for line in drawn.rows] == [("Topic:1", [None, None]), ("Topic:2", [1, 1])]
+    assert [stage["name"] for stage in drawn["stages"]] == ["meaning", "search", "chosen", "context", "used"]
+    assert [(line.id, line.ranks[3:]) for line in drawn["rows"]] == [("Topic:1", [None, None]), ("Topic:2", [1, 1])]
 
 
 def test_scores_that_tell_nothing_apart_are_not_drawn_and_no_topic_is_lost() -> None:
     found = [ranked(number, number) for number in range(1, 31)]
     found += [replace(ranked(31, 31), cosine=float("nan"))]
     (drawn,) = spreads(found, {"Topic:3": "chosen", "Topic:5": "dropped"})
-    assert drawn.name == "cosine"
-    assert sum(bar.count for bar in drawn.bars) == sum(group.count for group in drawn.groups) == 30
-    assert [(group.name, group.count) for group in drawn.groups] == [("chosen", 1), ("dropped", 1), ("shown", 28)]
+    assert drawn["name"] == "cosine"
+    assert sum(bar["count"] for bar in drawn["bars"]) == sum(group["count"] for group in drawn["groups"]) == 30
+    assert [(group["name"], group["count"]) for group in drawn["groups"]] == [
+        ("chosen", 1),
+        ("dropped", 1),
+        ("shown", 28),
+    ]
 
 
 def test_a_run_that_takes_far_longer_than_usual_stands_out_and_ordinary_ones_do_not() -> None:
@@ -94,14 +98,14 @@ def test_a_run_that_takes_far_longer_than_usual_stands_out_and_ordinary_ones_do_
     slow = RunTimes(Run(query="slow"), {"search": 0.12, "whole": 30.0})
     drawn = stage_strips([*usual, slow])
     assert drawn is not None
-    by_name = {strip.name: strip for strip in drawn.strips}
-    assert [point.run for point in by_name["whole"].outliers] == [slow.run]
-    assert not by_name["search"].outliers
-    assert by_name["search"].count == by_name["whole"].count == 41
+    by_name = {strip["name"]: strip for strip in drawn["strips"]}
+    assert [point.run for point in by_name["whole"]["outliers"]] == [slow.run]
+    assert not by_name["search"]["outliers"]
+    assert by_name["search"]["count"] == by_name["whole"]["count"] == 41
     assert stage_strips([]) is None
     alone = stage_strips([slow])
     assert alone is not None
-    assert [strip.median for strip in alone.strips] == [0.12, 30.0]
+    assert [strip["median"] for strip in alone["strips"]] == [0.12, 30.0]
 
 
 def test_the_seconds_of_stages_add_up_to_the_run(anna: ChatUser, events: list[Event]) -> None:
@@ -120,7 +124,7 @@ def test_the_overview_plays_a_run_and_no_fork_of_it(anna: ChatUser, events: list
     Run.objects.filter(pk=fork.pk).update(parent=run)
     played = played_run(anna)
     assert played is not None
-    assert played.run == run
+    assert played["run"] == run
 
 
 def test_the_pictures_of_a_run_are_its_own(

@@ -204,8 +204,8 @@ def test_the_parts_of_the_context_fill_its_bar(events: list[Event]) -> None:
     assert isinstance(finished, RunFinished)
     shown = context_parts(finished, "topics")
     assert shown
-    assert [(share.x, share.width) for share in shown.shares] == [(0, 250), (250, 750)]
-    assert (shown.chars, shown.tokens) == (120, 40)
+    assert [(share.x, share.width) for share in shown["shares"]] == [(0, 250), (250, 750)]
+    assert (shown["chars"], shown["tokens"]) == (120, 40)
     assert context_parts(replace(finished, context=()), "topics") is None
 
 

@@ -431,9 +431,9 @@ def test_rank_lines_lead_from_similarity_over_score_to_the_choice() -> None:
         [(chosen("Topic:2", 1, 8), found(2, vector_rank=8)), (chosen("Topic:1", 2, 3), found(1, vector_rank=3))]
     )
     assert lines
-    first, second = lines.lines
-    assert (first.similarity, first.score, first.chosen) == (8, 2, 1)
-    assert [a > b for a, b in zip(first.places, second.places, strict=True)] == [True, True, False]
+    first, second = lines["lines"]
+    assert (first["similarity"], first["score"], first["chosen"]) == (8, 2, 1)
+    assert [a > b for a, b in zip(first["places"], second["places"], strict=True)] == [True, True, False]
     assert rank_lines([(chosen("Topic:2", 1, 8), found(2))]) is None
     assert rank_lines([(chosen("Topic:2", 1, 0), found(2)), (chosen("Topic:1", 2, 0), found(1))]) is None
 

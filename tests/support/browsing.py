@@ -279,10 +279,8 @@ def accessibility_faults(page: Page, rules: dict[str, Any] = EVERY_RULE) -> list
 
 
 def assert_accessible(page: Page, address: str) -> None:
-    """Checks that axe-core finds nothing on the page at this address in light, in dark and on a phone.
-
-    Afterwards the page is as wide as on a desk, in light.
-    """
+    """Checks that axe-core finds nothing on the page at this address in light, in dark and on a phone. Afterwards the
+    page is as wide as on a desk, in light."""
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
     _open(page, address, DESK)
     _assert_no_faults(page, EVERY_RULE, f"{address} on a desk")

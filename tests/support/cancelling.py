@@ -6,10 +6,8 @@ from typing import Any
 
 
 class CancelledAt:
-    """Await it to run the work, which is cancelled at its await number ``place``, once or twice.
-
-    ``late`` cancels in the turn of the loop in which the awaited result arrives.
-    """
+    """Await it to run the work, which is cancelled at its await number ``place``, once or twice. ``late`` cancels in
+    the turn of the loop in which the awaited result arrives."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], place: int, *, late: bool, twice: bool) -> None:
         self._work = work

@@ -1,7 +1,5 @@
-"""Time in tests: the longest wait for an event, and moving the event loop's clock forward.
-
-A wait in a script takes no real time, so limits can be generous.
-"""
+"""Time in tests: the longest wait for an event, and moving the event loop's clock forward. A wait in a script takes no
+real time, so limits can be generous."""
 
 import asyncio
 

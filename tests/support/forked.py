@@ -1,8 +1,6 @@
-"""Python programs in processes of their own, forked from one that has imported the packages.
-
-Imports take most of the two seconds of the processor that a start costs. What is shared reads no setting; each program
-reads its own from its environment, and has its own output and its own end.
-"""
+"""Python programs in processes of their own, forked from one that has imported the packages. Imports take most of the
+two seconds of the processor that a start costs. What is shared reads no setting; each program reads its own from its
+environment, and has its own output and its own end."""
 
 import os
 import runpy

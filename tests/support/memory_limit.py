@@ -1,7 +1,5 @@
 """Ends a test process that has grown beyond a limit, by the name of its test, before the machine ends another process.
-
-A limit of the kernel on addresses would count the stacks of threads and mapped models, which are never filled.
-"""
+A limit of the kernel on addresses would count the stacks of threads and mapped models, which are never filled."""
 
 import faulthandler
 import os
@@ -15,11 +13,8 @@ _STATM = Path("/proc/self/statm")
 
 def watch(errors: int, limit: int = LIMIT, *, every: float = 0.5) -> None:
     """Looks ``every`` some seconds at the memory of this process; beyond ``limit`` bytes it writes to the file
-    ``errors`` which test grew where, and ends the process.
-
-    pytest-xdist reports the test as failed and replaces the process, so the other tests go on. Does nothing where the
-    system has no ``/proc``.
-    """
+    ``errors`` which test grew where, and ends the process. pytest-xdist reports the test as failed and replaces the
+    process, so the other tests go on. Does nothing where the system has no ``/proc``."""
     if _STATM.exists():
         threading.Thread(target=_watch, args=(errors, limit, every), name="memory limit", daemon=True).start()
 

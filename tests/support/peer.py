@@ -2,8 +2,7 @@
 
 It speaks the OpenAI chat protocol, streamed where it is asked to. Each answer waits at a gate that the test
 opens, so a test sees the page between two turns without ever sleeping; with ``grows`` set, a streamed choice
-waits once more at the gate ``ends`` after its first half, so that a test sees an answer grow.
-"""
+waits once more at the gate ``ends`` after its first half, so that a test sees an answer grow."""
 
 import json
 import re

@@ -1,7 +1,5 @@
-"""The whole program as a newcomer starts it, for tests that look at it from outside.
-
-``manage.py up`` in a data folder of its own: embedded database, web, worker and beat are the real ones.
-"""
+"""The whole program as a newcomer starts it, for tests that look at it from outside. ``manage.py up`` in a data folder
+of its own: embedded database, web, worker and beat are the real ones."""
 
 import json
 import os
@@ -41,10 +39,8 @@ def free_port() -> int:
 
 
 class Stack:
-    """A running program. ``lines`` holds what it printed until it was ready.
-
-    ``program`` is how it is called, by default from the checkout, in the working directory ``at``.
-    """
+    """A running program. ``lines`` holds what it printed until it was ready. ``program`` is how it is called, by
+    default from the checkout, in the working directory ``at``."""
 
     def __init__(
         self,

@@ -1,9 +1,6 @@
-"""A process that works until it is killed: ``python -m tests.support.victim tests.support.hesitating``.
-
-The argument is the module that does the work. Each line of the input names the work; the process forks a child that
-does it, and prints so. At the next line it kills the child, or waits for its end if the line says so, and prints how
-the child ended.
-"""
+"""A process that works until it is killed: ``python -m tests.support.victim tests.support.hesitating``. The argument is
+the module that does the work. Each line of the input names the work; the process forks a child that does it, and prints
+so. At the next line it kills the child, or waits for its end if the line says so, and prints how the child ended."""
 
 import asyncio
 import os

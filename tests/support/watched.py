@@ -45,10 +45,8 @@ def patient_context(browser: Browser, **more: Any) -> Iterator[BrowserContext]:
 @contextmanager
 def watched(browser: Browser, who: Operator, server: LiveServer, *ignored: str, **more: Any) -> Iterator[Page]:
     """Fails the test if the browser reported any error, above all of the content policy, except those with ``ignored``
-    words.
-
-    ``more`` are arguments of the browser's context. The server has answered every request when the block ends.
-    """
+    words. ``more`` are arguments of the browser's context. The server has answered every request when the block
+    ends."""
     session = signed_in(who).cookies["sessionid"].value
     size = {"width": 1440, "height": 900}
     usual = {"base_url": server.url, "viewport": size, "timezone_id": "UTC", "reduced_motion": "reduce"}

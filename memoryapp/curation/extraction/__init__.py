@@ -3,8 +3,7 @@
 In: a topic's messages, and a model's answers about them. Out: ``Finding`` rows with their source messages, and changes
 made through ``knowledge``, each of which can be undone. What a person edited, deleted, undid or rejected is neither
 overwritten nor made again. It imports the models, ``knowledge``, ``curation``, ``agent_calls``,
-``prompt_versions``, ``work`` and the engine.
-"""
+``prompt_versions``, ``work`` and the engine."""
 
 from memoryapp.curation.extraction.evidence import PEOPLES_ROLES, Doubt, doubt_of
 from memoryapp.curation.extraction.passes import (

@@ -1,7 +1,6 @@
 """Whether a finding rests on what was said: each telling word stands in its messages, said by a person, about the one
 it is said of. What does not waits for a person, and so does what nobody wants to learn afterwards: health, identity,
-what is always known, the end of a fact, another name of a known person.
-"""
+what is always known, the end of a fact, another name of a known person."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

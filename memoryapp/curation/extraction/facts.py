@@ -4,8 +4,7 @@ A found fact is compared with the facts of its relation or its category. It repl
 says that one fact of the relation is true at a time, or if its words deny the other one ("no longer likes coffee"). A
 fact that is only similar replaces nothing: both stay, and a person is asked. The same holds for every fact about
 health, and where years differ. An older statement never replaces a newer one; it is kept as a past fact. What a person
-removed does not come back: the same words are ignored, and a similar fact waits for a person.
-"""
+removed does not come back: the same words are ignored, and a similar fact waits for a person."""
 
 from __future__ import annotations
 

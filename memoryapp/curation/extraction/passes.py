@@ -1,9 +1,6 @@
-"""Passes of the archivist over the unread topics of a chat user, the oldest first.
-
-The model is asked outside of any transaction, and its answer is stored before it is used. One transaction stores the
-findings and marks the topic as read. So after a process was killed, no question is asked again and no finding is stored
-twice.
-"""
+"""Passes of the archivist over the unread topics of a chat user, the oldest first. The model is asked outside of any
+transaction, and its answer is stored before it is used. One transaction stores the findings and marks the topic as
+read. So after a process was killed, no question is asked again and no finding is stored twice."""
 
 from __future__ import annotations
 
@@ -175,11 +172,9 @@ def extract(
     until: Callable[[], bool] = lambda: False,
     worker: str = work.WORKER,
 ) -> Extracted:
-    """Reads the owner's topics that are due, until none is left or ``until`` returns True.
-
-    Does nothing while another worker reads them, or if extraction is off for the chat user. Raises ModelFailed when the
-    model is at fault; then this topic and the others wait.
-    """
+    """Reads the owner's topics that are due, until none is left or ``until`` returns True. Does nothing while another
+    worker reads them, or if extraction is off for the chat user. Raises ModelFailed when the model is at fault; then
+    this topic and the others wait."""
     with database.exclusive("extract", owner.pk) as alone:
         topics = list(due(owner)[:MOST_TOPICS]) if alone and owner.extraction != owner.Extraction.OFF else []
         if not topics:

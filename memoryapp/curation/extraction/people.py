@@ -2,8 +2,7 @@
 
 Known people only gain: more names, a username or a circle if they have none, and a line of biography. Mentions are
 counted for each person in the memory. What somebody deleted, renamed or rejected does not come back. Somebody with a
-known name whose circle or username contradicts may be a namesake, and waits for a decision.
-"""
+known name whose circle or username contradicts may be a namesake, and waits for a decision."""
 
 from __future__ import annotations
 
@@ -31,10 +30,8 @@ from memoryapp.models import ChatUser, Finding, FindingMessage, KnowledgeEdit, P
 @dataclass(frozen=True, slots=True)
 class PersonNames:
     """The folded names of a person; ``row`` is the person's number, ``finding`` that of a finding that waits.
-
     ``usernames`` and ``circles`` contain the person's own, and those of others of whom somebody decided that they are
-    this person; a circle that says nothing is left out.
-    """
+    this person; a circle that says nothing is left out."""
 
     name: str
     aliases: frozenset[str]

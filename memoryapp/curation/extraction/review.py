@@ -2,8 +2,7 @@
 
 A decision is one short transaction: the change of the memory, if there is one, and the finding's new state. The first
 decision counts. A decision about a whole answer of the agent gives all its findings the same moment, by which they are
-taken back together.
-"""
+taken back together."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

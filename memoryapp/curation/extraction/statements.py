@@ -1,8 +1,6 @@
 """Compares facts word by word: whether two say the same, whether one denies the other, and whether one is about health.
-
 Vectors cannot tell this: "allergic to peanuts" and "allergic to walnuts", or "likes coffee" and "no longer likes
-coffee", lie as near to each other as two wordings of one fact.
-"""
+coffee", lie as near to each other as two wordings of one fact."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The history: every change of a memory (of topics and of people, facts and artifacts) in one list, and its undo.
-
-In: a chat user, a filter and a cursor. Out: pages of entries, each with what it changed and whether it is in effect. It
-writes only through the undo of ``curation`` and of ``knowledge``, which it imports beside the models.
-"""
+"""The history: every change of a memory (of topics and of people, facts and artifacts) in one list, and its undo. In: a
+chat user, a filter and a cursor. Out: pages of entries, each with what it changed and whether it is in effect. It
+writes only through the undo of ``curation`` and of ``knowledge``, which it imports beside the models."""
 
 from memoryapp.curation.history.listing import (
     MODELS,

@@ -1,8 +1,5 @@
-"""The list of all changes, filtered and divided into pages.
-
-Two tables hold the history, so a page consists of the first rows of each beyond the cursor, merged: at the end of a
-million changes it costs as much as at the start.
-"""
+"""The list of all changes, filtered and divided into pages. Two tables hold the history, so a page consists of the
+first rows of each beyond the cursor, merged: at the end of a million changes it costs as much as at the start."""
 
 import heapq
 from collections import defaultdict
@@ -63,8 +60,7 @@ class HistoryEntry:
     ``is_again`` that it took back an undo, so that the matter is again what it was made.
 
     ``moved`` is how many messages a move took to another topic. ``names`` are those of the people, facts and artifacts
-    concerned, by number; ``there`` are those that exist today.
-    """
+    concerned, by number; ``there`` are those that exist today."""
 
     record: Record
     stands: bool
@@ -189,11 +185,9 @@ MODELS: Mapping[Source, type[Record]] = {"change": KnowledgeEdit, "edit": TopicE
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """Which entries are wanted. ``noun`` is ``topic`` or a noun of KnowledgeEdit; ``until`` is not included.
-
-    ``number`` identifies one row of that noun; ``words`` are searched for in reasons. ``by_people`` leaves out
-    automatic changes. ``call`` is the number of the agent's call that they carry out.
-    """
+    """Which entries are wanted. ``noun`` is ``topic`` or a noun of KnowledgeEdit; ``until`` is not included. ``number``
+    identifies one row of that noun; ``words`` are searched for in reasons. ``by_people`` leaves out automatic changes.
+    ``call`` is the number of the agent's call that they carry out."""
 
     kind: str = ""
     noun: str = ""
@@ -313,10 +307,8 @@ class AutomaticChanges:
 
 def automatic_changes(owner: ChatUser, narrowing: Narrowing, shown: HistoryPage) -> list[AutomaticChanges | None]:
     """The automatic changes after each entry of the page, newest first, and last those before the oldest entry.
-
     ``shown`` lists only changes of people. Changes between two pages are counted on the older page. Two queries, three
-    for a page that is not the first.
-    """
+    for a page that is not the first."""
     if narrowing.noun not in ("", "topic") or narrowing.number is not None:
         return [None] * (len(shown.entries) + 1)
     cursors = [entry.cursor for entry in shown.entries]
@@ -398,10 +390,8 @@ def _with(state: str) -> Q:
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
     """What withdrawing an import would do: ``messages`` are withdrawn, ``active`` ones of them are in no topic.
-
     ``shrinking`` topics keep some messages, ``left`` says how many each; ``vanishing`` topics keep none. ``rows``
-    counts people, facts and artifacts that came with it and that nobody changed since; they are removed.
-    """
+    counts people, facts and artifacts that came with it and that nobody changed since; they are removed."""
 
     messages: int
     active: int

@@ -1,8 +1,5 @@
 """Undo of changes, of topics and of people, facts and artifacts alike: of one, or of all that one person made in a
-period.
-
-The undo of a withdrawn import also brings back the rows that came with its messages.
-"""
+period. The undo of a withdrawn import also brings back the rows that came with its messages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -67,10 +64,8 @@ def undo_between(
     owner: ChatUser, by: str, since: datetime, until: datetime, *, actor: str, reason: str = ""
 ) -> list[Record]:
     """Undoes everything that ``by`` changed from ``since`` until before ``until``: all of it or nothing. What waits
-    from the same answers of the archivist is rejected.
-
-    Raises Depends with the changes that prevent it, CurationError when there is nothing or too much to undo.
-    """
+    from the same answers of the archivist is rejected. Raises Depends with the changes that prevent it, CurationError
+    when there is nothing or too much to undo."""
     wanted, blocking = standing_between(owner, by, since, until)
     if not wanted:
         raise CurationError(_("This person made no change in that time that can be undone."))

@@ -2,8 +2,7 @@
 
 In: rows, and the values that a person typed. Out: a ``KnowledgeEdit``, which contains the values before and after by
 the number of the row: for a row that stays only the changed fields, for one that is created or deleted all of them. It
-imports the models, the locks, and from ``curation`` the errors, bounds and undo chains that both histories share.
-"""
+imports the models, the locks, and from ``curation`` the errors, bounds and undo chains that both histories share."""
 
 from memoryapp.curation.knowledge.edits import (
     MOST_MERGED,

@@ -43,11 +43,9 @@ def create(
     call: AgentCall | None = None,
     **fixed: Any,
 ) -> KnowledgeEdit:
-    """Creates a person or fact with ``values``, and ``fixed`` for fields that cannot be edited later.
-
-    The time of a fact is now, unless ``created_at`` says otherwise. ``call`` is the agent's call whose answer this is.
-    Raises CurationError.
-    """
+    """Creates a person or fact with ``values``, and ``fixed`` for fields that cannot be edited later. The time of a
+    fact is now, unless ``created_at`` says otherwise. ``call`` is the agent's call whose answer this is. Raises
+    CurationError."""
     if noun == Noun.ARTIFACT:
         raise CurationError(_("An artifact comes with its file and cannot be written by hand."))
     if noun == Noun.FACT:
@@ -112,11 +110,9 @@ def replace(
     call: AgentCall | None = None,
     **fixed: Any,
 ) -> KnowledgeEdit:
-    """A new fact in place of ``fact``, which is kept as a past fact; the undo makes it current again.
-
-    The past fact is true until the time of the new one, because a talk may be read long after it took place. Raises
-    Stale when ``fact`` is already a past fact, CurationError for a value that is not allowed.
-    """
+    """A new fact in place of ``fact``, which is kept as a past fact; the undo makes it current again. The past fact is
+    true until the time of the new one, because a talk may be read long after it took place. Raises Stale when ``fact``
+    is already a past fact, CurationError for a value that is not allowed."""
     lock(owner)
     [past] = locked(owner, Noun.FACT, [fact.pk])
     if past.superseded_at is not None:
@@ -360,11 +356,9 @@ MOST_NEVER = 500
 
 @transaction.atomic
 def decide_recall(owner: ChatUser, row: Row, recall: str, *, actor: str, reason: str = "") -> KnowledgeEdit:
-    """Pins the row, keeps it from every recall, or, with an empty ``recall``, takes both back.
-
-    Raises Stale for a topic that an edit replaced, CurationError for a past fact, for what can neither be pinned nor
-    forgotten, when nothing would change, and when too much is pinned.
-    """
+    """Pins the row, keeps it from every recall, or, with an empty ``recall``, takes both back. Raises Stale for a topic
+    that an edit replaced, CurationError for a past fact, for what can neither be pinned nor forgotten, when nothing
+    would change, and when too much is pinned."""
     lock(owner)
     noun = noun_of(row)
     if noun not in MOST_PINNED or recall not in ("", *RecallMode.values):

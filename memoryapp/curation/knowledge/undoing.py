@@ -1,8 +1,6 @@
-"""Undo of changes of people, facts and artifacts: of one, of one with the changes that depend on it, or of a period.
-
-An undo is a change with both sides exchanged. It is refused when the rows no longer have the values that the change
-left; only merged people can be taken apart even then.
-"""
+"""Undo of changes of people, facts and artifacts: of one, of one with the changes that depend on it, or of a period. An
+undo is a change with both sides exchanged. It is refused when the rows no longer have the values that the change left;
+only merged people can be taken apart even then."""
 
 from datetime import datetime
 
@@ -82,11 +80,9 @@ def give_back(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = 
 def undo_between(
     owner: ChatUser, by: str, since: datetime, until: datetime, *, actor: str, reason: str = ""
 ) -> list[KnowledgeEdit]:
-    """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing.
-
-    Raises Depends with later changes of other people, or of another time, that depend on these; CurationError when
-    there is nothing or too much to undo.
-    """
+    """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing. Raises
+    Depends with later changes of other people, or of another time, that depend on these; CurationError when there is
+    nothing or too much to undo."""
     lock(owner)
     lasts, blocking = standing_between(owner, by, since, until)
     if not lasts:

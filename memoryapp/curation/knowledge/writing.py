@@ -1,7 +1,5 @@
-"""The only place that writes people, facts and artifacts for changes: from their values before to those after.
-
-Every function is called in a transaction, after ``lock``.
-"""
+"""The only place that writes people, facts and artifacts for changes: from their values before to those after. Every
+function is called in a transaction, after ``lock``."""
 
 from __future__ import annotations
 
@@ -174,11 +172,9 @@ def record(change: KnowledgeEdit) -> KnowledgeEdit:
 
 
 def apply(owner: ChatUser, noun: str, before: Rows, after: Rows) -> None:
-    """Gives rows with the values ``before`` the values ``after``. Raises Stale when they have other values by now.
-
-    A change may be restored from a file, so it is carried out only if the history could have stored it. Raises
-    CurationError for one that names other fields, such as the owner.
-    """
+    """Gives rows with the values ``before`` the values ``after``. Raises Stale when they have other values by now. A
+    change may be restored from a file, so it is carried out only if the history could have stored it. Raises
+    CurationError for one that names other fields, such as the owner."""
     if not (is_recordable(noun, before) and is_recordable(noun, after)):
         raise CurationError(_("This change names values that no change can have, so it is not carried out."))
     found = {str(row.pk): row for row in _locked_rows(owner, noun, before)}

@@ -1,8 +1,6 @@
-"""The operations of curation, each a value in a module of its own, and the one way in which they are made.
-
-In: a ``ChangeRequest``. Out: the ``Change`` that ``plan`` computes, or the edit that ``make`` makes. A new operation is
-its module and its value in ``OPERATIONS``; form, interface for programs, agents and history follow by themselves.
-"""
+"""The operations of curation, each a value in a module of its own, and the one way in which they are made. In: a
+``ChangeRequest``. Out: the ``Change`` that ``plan`` computes, or the edit that ``make`` makes. A new operation is its
+module and its value in ``OPERATIONS``; form, interface for programs, agents and history follow by themselves."""
 
 from memoryapp.curation.operations.edit import EDIT
 from memoryapp.curation.operations.label import LABEL

@@ -1,7 +1,5 @@
 """Topics given to a project, or made common to all: the same summaries over the same messages, under another label.
-
-What was made of their messages alone goes with them: facts, artifacts, and people whom no other project speaks of.
-"""
+What was made of their messages alone goes with them: facts, artifacts, and people whom no other project speaks of."""
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy

@@ -16,11 +16,9 @@ from memoryapp.models import ChatUser, Message
 def plan_move(
     owner: ChatUser, message_ids: Iterable[int], to: int | None, summary: str = "", *, summarise: Summarise = opening
 ) -> Change:
-    """The messages, of one or several topics, moved to the topic ``to``, or to a new topic when it is None.
-
-    The topics keep their summaries and their other messages; a topic without any message left is retired. ``summary``
-    is that of the new topic. Raises CurationError or Stale, and whatever ``summarise`` raises.
-    """
+    """The messages, of one or several topics, moved to the topic ``to``, or to a new topic when it is None. The topics
+    keep their summaries and their other messages; a topic without any message left is retired. ``summary`` is that of
+    the new topic. Raises CurationError or Stale, and whatever ``summarise`` raises."""
     ids = set(message_ids)
     if not ids:
         raise CurationError(_("Say which messages to move."))

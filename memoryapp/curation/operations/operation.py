@@ -1,7 +1,5 @@
-"""An operation of curation as a value: what it is called, what it takes, what it plans, where it is offered.
-
-Pages, the interface for programs, agents and the history read these values, so that an operation is declared once.
-"""
+"""An operation of curation as a value: what it is called, what it takes, what it plans, where it is offered. Pages, the
+interface for programs, agents and the history read these values, so that an operation is declared once."""
 
 from __future__ import annotations
 
@@ -35,8 +33,7 @@ class ChangeRequest:
     ``topics`` are those that the asker saw, by number; ``messages`` are to be moved, ``to`` a topic or, if None, to a
     new one; ``at`` are the messages with which new parts begin; ``summaries`` are those that somebody wrote, one for
     each topic of the result, empty to have it generated, or that of the new topic alone; ``parts`` are topics as they
-    shall be, ``project`` is the label that they shall have.
-    """
+    shall be, ``project`` is the label that they shall have."""
 
     operation: Operation
     owner: ChatUser
@@ -56,8 +53,7 @@ class Words:
     ``done`` is the kind of its edits in the history, ``heading`` the title of the preview and ``button`` what commits
     it. ``would`` and ``made`` are the sentences before and afterwards, with places for ``named`` (the topics),
     ``topics``, ``before`` and ``after`` (how many topics), ``messages`` and ``sizes`` (how many messages, and of each
-    part), ``moved`` and ``messages_moved`` (how many of the messages that the request names).
-    """
+    part), ``moved`` and ``messages_moved`` (how many of the messages that the request names)."""
 
     done: Promise
     heading: Promise
@@ -85,8 +81,7 @@ class Endpoint:
 
     ``verb`` is the operation's name for agents. ``takes`` lists the parts of a request: ``TOPIC`` stands in the address
     as ``{id}``, the others in the body in this order; a refusal names the first of them. ``body`` is the name of the
-    body's shape, ``body_about`` its description and ``example`` an example.
-    """
+    body's shape, ``body_about`` its description and ``example`` an example."""
 
     verb: str
     method: Literal["POST", "PATCH"]
@@ -118,11 +113,9 @@ class BenchButton:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``name`` is stored as the kind of its edits. ``plan`` computes the change without making it.
-
-    ``plan`` raises CurationError or Stale, and whatever the function raises that summarises. ``repeats`` says for how
-    many successors a request can be repeated if its topics were replaced meanwhile.
-    """
+    """``name`` is stored as the kind of its edits. ``plan`` computes the change without making it. ``plan`` raises
+    CurationError or Stale, and whatever the function raises that summarises. ``repeats`` says for how many successors a
+    request can be repeated if its topics were replaced meanwhile."""
 
     name: str
     words: Words
@@ -212,11 +205,9 @@ def make(
     accepts: Collection[Suggestion] = (),
     call: AgentCall | None = None,
 ) -> MadeChange:
-    """Makes the change that is asked for, and closes the suggestions that it ``accepts`` with its edit.
-
-    ``by_hand`` means that a person asked; ``call`` is the agent's question whose answer is carried out. Raises
-    CurationError, Stale, ByHand as ``plan`` and ``swap`` do, and SuggestionDecided; then nothing is changed.
-    """
+    """Makes the change that is asked for, and closes the suggestions that it ``accepts`` with its edit. ``by_hand``
+    means that a person asked; ``call`` is the agent's question whose answer is carried out. Raises CurationError,
+    Stale, ByHand as ``plan`` and ``swap`` do, and SuggestionDecided; then nothing is changed."""
     change = plan(request)
     kind = TopicEdit.Kind(request.operation.name)
     with transaction.atomic():

@@ -3,8 +3,7 @@
 In: a chat user, or a person's decision. Out: rows of ``Suggestion`` with the numbers that support each, sentences made
 of these, and for an accepted one the edit that ``curation`` made. A suggestion is made once for the same topics. A pair
 that a person rejected is not suggested again, in either order, even if one of the topics was edited since; the same is
-true of a split. It imports the models, ``curation``, the passage comparison of ``effect``, and the engine.
-"""
+true of a split. It imports the models, ``curation``, the passage comparison of ``effect``, and the engine."""
 
 from memoryapp.curation.settling import SuggestionDecided
 from memoryapp.curation.suggestions.consolidation import Check, check_of, evidence_with, verdict_of

@@ -2,8 +2,7 @@
 
 In: a chat user, and a function that opens a chat model. Out: a verdict stored with each suggestion, and the edit that
 ``curation.make`` made, if consolidation is automatic. Similarity alone merges nothing. It imports the models,
-``work``, ``agent_calls``, ``curation``, ``proposals``, ``suggestions`` and the engine.
-"""
+``work``, ``agent_calls``, ``curation``, ``proposals``, ``suggestions`` and the engine."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -52,8 +51,7 @@ def carry_out(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> T
 
     A suggestion that the merger declines leaves the queue. One that it accepts is carried out if consolidation is
     automatic, unless a person made one of the topics, keeps their messages apart, or works on the suggestion now, or
-    the merger wrote a summary that cannot be used.
-    """
+    the merger wrote a summary that cannot be used."""
     lock_owner(suggestion.owner)
     keep_verdict(suggestion, answered)
     suggestion.refresh_from_db()

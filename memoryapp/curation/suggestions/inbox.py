@@ -38,12 +38,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class FailedWork:
-    """Work that failed and that a person can repeat or look at.
-
-    ``stage`` is its stage of the pipeline and ``subject`` what it was about; ``why`` is an English sentence, with a
-    note where it has values. Exactly one of ``topic``, ``file`` and ``artifact`` is set, or none for
-    work on a whole memory.
-    """
+    """Work that failed and that a person can repeat or look at. ``stage`` is its stage of the pipeline and ``subject``
+    what it was about; ``why`` is an English sentence, with a note where it has values. Exactly one of ``topic``,
+    ``file`` and ``artifact`` is set, or none for work on a whole memory."""
 
     stage: str
     at: datetime

@@ -1,8 +1,6 @@
-"""Makes and stores suggestions: topics that look like one, or like several, and about which nobody has decided.
-
-Reading and comparing takes seconds in a large memory and locks nothing. Only storing is a transaction, in which
-processes that suggest for one owner wait for each other. A suggestion has a key and is stored once.
-"""
+"""Makes and stores suggestions: topics that look like one, or like several, and about which nobody has decided. Reading
+and comparing takes seconds in a large memory and locks nothing. Only storing is a transaction, in which processes that
+suggest for one owner wait for each other. A suggestion has a key and is stored once."""
 
 from __future__ import annotations
 
@@ -213,11 +211,9 @@ MERGED: str = _SQL["merged"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A topic, the messages ``at`` which new parts would begin, and the reasons.
-
-    ``gain`` in [0, 1] is the share of the variance that the parts explain, ``similarity`` that of the two parts of the
-    first cut, ``usual`` that of different topics; ``parts`` are messages and characters of each part.
-    """
+    """A topic, the messages ``at`` which new parts would begin, and the reasons. ``gain`` in [0, 1] is the share of the
+    variance that the parts explain, ``similarity`` that of the two parts of the first cut, ``usual`` that of different
+    topics; ``parts`` are messages and characters of each part."""
 
     topic: int
     score: float
@@ -452,8 +448,7 @@ def suggest(owner: ChatUser) -> int:
 
     Compared are the owner's live topics with a vector in the profile used last. In a large memory a call considers some
     of them only: first those that were never considered, of these the latest. If consolidation is off, only splits are
-    suggested.
-    """
+    suggested."""
     served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
     newest = served.values_list("profile").first()
     if newest is None:

@@ -3,8 +3,7 @@
 A connected chat model is asked when a person presses a button, and for the summaries of parts when a person looks at a
 change; always outside of any transaction. Each question is stored with its events as an ``AgentCall``. A proposal does
 not change the memory: the person edits it and commits it like a text of their own. Proposals of the embedder and the
-segmenter need no chat model.
-"""
+segmenter need no chat model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -80,10 +79,8 @@ def topics_proposed(owner: ChatUser, topic: Topic, asked_by: str) -> list[TopicD
 
 def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> str:
     """Returns the model's summary of ``topics`` merged into one, at most 500 characters; the most telling sentences if
-    the model wrote none that can be used.
-
-    Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
-    """
+    the model wrote none that can be used. Raises ProposalError with a sentence for people. May not be called in an
+    event loop or a transaction."""
     merged = _contents(owner, topics)
     return _summary_asked(owner, topics, merged, asked_by) or _extract_of(merged)
 
@@ -141,11 +138,9 @@ def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> Ans
 def merge_judged_by(
     open_chat: OpenChat, owner: ChatUser, topics: Sequence[Topic], asked_by: str = ""
 ) -> AnsweredCall[MergeVerdict]:
-    """``merge_judged`` with a model that the caller opens. Without a person who asks, a stored answer may be used.
-
-    A summary that cannot be used is replaced by the most telling sentences; the verdict's ``fault`` says so. Raises
-    LLMError, UnreadableAnswer.
-    """
+    """``merge_judged`` with a model that the caller opens. Without a person who asks, a stored answer may be used. A
+    summary that cannot be used is replaced by the most telling sentences; the verdict's ``fault`` says so. Raises
+    LLMError, UnreadableAnswer."""
     judged = _contents(owner, topics)
     prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
     agent = AgentCaller(owner, merger.AGENT, open_chat, asked_by)

@@ -1,8 +1,6 @@
-"""The queue of suggestions as people work through it: one at a time, each leased to the person who looks at it.
-
-A lease ends two minutes after its holder's last request, so nobody has to release it. The first decision counts.
-Suggestions about a topic that was retired meanwhile are closed, and opened again when the topic comes back.
-"""
+"""The queue of suggestions as people work through it: one at a time, each leased to the person who looks at it. A lease
+ends two minutes after its holder's last request, so nobody has to release it. The first decision counts. Suggestions
+about a topic that was retired meanwhile are closed, and opened again when the topic comes back."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -217,11 +215,9 @@ def _joined(groups: Iterable[tuple[int, ...]]) -> dict[int, int]:
 
 @transaction.atomic
 def merge_cluster(owner: ChatUser, numbers: Sequence[int], user: User) -> TopicEdit:
-    """Makes one topic of these and accepts every open suggestion among them.
-
-    Raises CurationError, Stale: where no suggestion connects two of them, where somebody else works on one, and what a
-    merge raises; then nothing is changed.
-    """
+    """Makes one topic of these and accepts every open suggestion among them. Raises CurationError, Stale: where no
+    suggestion connects two of them, where somebody else works on one, and what a merge raises; then nothing is
+    changed."""
     asked = set(numbers)
     found = opened(owner).filter(kind=Suggestion.Kind.MERGE).order_by("pk").select_for_update(of=("self",))
     rows = [row for row in found if asked.issuperset(row.topics)]

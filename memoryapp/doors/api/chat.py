@@ -1,8 +1,6 @@
-"""The chat endpoint of OpenAI's API: a recall adds what the memory knows, and the provider of the settings answers.
-
-A recall that fails or is late never keeps the answer back; a header says what became of it. The memory is left
-unchanged unless the program or the settings wish that messages are stored.
-"""
+"""The chat endpoint of OpenAI's API: a recall adds what the memory knows, and the provider of the settings answers. A
+recall that fails or is late never keeps the answer back; a header says what became of it. The memory is left unchanged
+unless the program or the settings wish that messages are stored."""
 
 import asyncio
 import json
@@ -24,16 +22,7 @@ from django.utils import timezone
 from ninja import Router
 
 from memoryapp.doors import assistant
-from memoryapp.doors.api.access import (
-    TOKEN_HEADER,
-    Scope,
-    Token,
-    described,
-    grant_of,
-    owner_named,
-    owner_or_404,
-    within,
-)
+from memoryapp.doors.api import access
 from memoryapp.doors.api.recall import caller_span, start_run, unbuffered, wait_for_end
 from memoryapp.doors.api.shapes.answers import ChatAnswer, ChatBody, ModelsAnswer, ProviderErrorAnswer
 from memoryapp.doors.api.shapes.fields import RequestRefused
@@ -85,7 +74,7 @@ _COMPLETION: dict[str, Any] = {
     },
 }
 
-router = Router(tags=["chat"], auth=Token(Scope.RECALL))
+router = Router(tags=["chat"], auth=access.Token(access.Scope.RECALL))
 logger = logging.getLogger(__name__)
 # The event loop holds only weak references to its tasks.
 _under_way: set[asyncio.Task[None]] = set()
@@ -121,17 +110,15 @@ class Recalled:
 @router.post(
     "/chat/completions",
     operation_id="completeChat",
-    response={**described(ChatAnswer, 400, 404, 409, 413, 422), frozenset({502, 504}): ProviderErrorAnswer},
+    response={**access.described(ChatAnswer, 400, 404, 409, 413, 422), frozenset({502, 504}): ProviderErrorAnswer},
     openapi_extra={"responses": {200: _COMPLETION}},
 )
 async def complete(request: HttpRequest, body: ChatBody) -> HttpResponseBase:
-    """Ask the chat model of the settings, with what the memory knows added to the request.
-
-    The body is OpenAI's and is passed on with everything in it, tools and streaming too. The header ``X-Provider-Key``
-    holds the key of the provider; without it the key of the settings is used, if they permit that.
-    """
-    look(within(body.project))
-    call = await in_thread(_call, grant_of(request), request.headers, body)
+    """Ask the chat model of the settings, with what the memory knows added to the request. The body is OpenAI's and is
+    passed on with everything in it, tools and streaming too. The header ``X-Provider-Key`` holds the key of the
+    provider; without it the key of the settings is used, if they permit that."""
+    look(access.within(body.project))
+    call = await in_thread(_call, access.grant_of(request), request.headers, body)
     recalled = await _recalled(call)
     messages = with_context(body.messages, recalled.context) if recalled.context else list(body.messages)
     sent = {**body.passed_on(), "messages": messages, "model": body.model or settings.LLM_MODEL}
@@ -150,10 +137,10 @@ async def complete(request: HttpRequest, body: ChatBody) -> HttpResponseBase:
     return _with(response, named)
 
 
-@router.get("/models", operation_id="listModels", response={**described(ModelsAnswer), 502: ProviderErrorAnswer})
+@router.get("/models", operation_id="listModels", response={**access.described(ModelsAnswer), 502: ProviderErrorAnswer})
 async def models(request: HttpRequest) -> HttpResponse:
     """List the models of the provider, as programs ask for it before they chat."""
-    grant_of(request)
+    access.grant_of(request)
     if not settings.LLM_BASE_URL:
         return JsonResponse({"object": "list", "data": []})
     try:
@@ -184,8 +171,8 @@ def _call(grant: Grant, headers: Mapping[str, str], body: ChatBody) -> Call:
     stored."""
     name = clean(_text(headers, "X-Mnemoscope-User") or body.user or "").strip()
     owner = _owner(grant, name)
-    stores = _switch(headers, "X-Mnemoscope-Store", settings.CHAT_STORE and grant.may(Scope.INGEST))
-    if stores and not grant.may(Scope.INGEST):
+    stores = _switch(headers, "X-Mnemoscope-Store", settings.CHAT_STORE and grant.may(access.Scope.INGEST))
+    if stores and not grant.may(access.Scope.INGEST):
         raise RequestRefused(403, "This token may not store messages: it needs the scope ingest.")
     if not settings.LLM_BASE_URL:
         raise RequestRefused(503, "No chat model is connected: set LLM_BASE_URL and LLM_API_KEY.")
@@ -221,8 +208,8 @@ def _owner(grant: Grant, name: str) -> ChatUser | None:
     if grant.opens_all and not chat_users.being_erased(name):
         if not name.isprintable():
             raise RequestRefused(422, "user: a chat user's name is one line of printable characters.")
-        return owner_named(grant, name)
-    return owner_or_404(grant, name)
+        return access.owner_named(grant, name)
+    return access.owner_or_404(grant, name)
 
 
 def _text(headers: Mapping[str, str], name: str) -> str:
@@ -242,7 +229,7 @@ def _switch(headers: Mapping[str, str], name: str, usual: bool) -> bool:
 def _account(headers: Mapping[str, str]) -> Payer:
     """Returns whose key the provider gets. Raises RequestRefused if the program must bring one and does not."""
     key = headers.get("X-Provider-Key", "").strip()
-    if not key and headers.get(TOKEN_HEADER):
+    if not key and headers.get(access.TOKEN_HEADER):
         key = headers.get("Authorization", "").removeprefix("Bearer ").strip()
     if not key and settings.LLM_API_KEY and not settings.CHAT_SHARED_KEY:
         raise RequestRefused(401, "Send your key of the provider in the header X-Provider-Key.")

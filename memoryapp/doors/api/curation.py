@@ -2,8 +2,7 @@
 
 With ``dry_run`` nothing is written, and the answer is the plan with its effect on past runs. A repeated call is
 refused, because its topics are retired or no message is left to move. A change by a program counts as made by hand:
-automatic changes do not touch its topics.
-"""
+automatic changes do not touch its topics."""
 
 import re
 from collections import defaultdict

@@ -1,6 +1,5 @@
 """Facts written by programs, each change with its undo; and what is decided about recall: a topic, a person or a fact
-is pinned, or never recalled.
-"""
+is pinned, or never recalled."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +11,7 @@ from memoryapp.curation import knowledge
 from memoryapp.doors.api import access
 from memoryapp.doors.api.curation import actor_of, refusals_of_curation
 from memoryapp.doors.api.messages import owner_to_fill
+from memoryapp.doors.api.serving import serves
 from memoryapp.doors.api.shapes.curation import (
     DecisionAnswer,
     DecisionBody,
@@ -43,60 +43,43 @@ from memoryapp.runs.runner import runner
 
 Noun = KnowledgeEdit.Noun
 WITHOUT_REASON = UndoBody()
-ANSWERS = access.described(FactAnswer, 400, 404, 409, 422)
-DECIDED = access.described(DecisionAnswer, 400, 404, 409, 422)
+REFUSALS = (400, 404, 409, 422)
 USUAL = "usual"
 
 router = Router(tags=["facts"], auth=access.Token(access.Scope.CURATE))
 
 
-@router.post("/facts", operation_id="addFact", response=ANSWERS)
-async def add(request: HttpRequest, body: FactBody) -> FactAnswer:
+@serves(router.post, "/facts", "addFact", FactAnswer, *REFUSALS)
+def add(grant: Grant, body: FactBody) -> dict[str, Any]:
     """Add a fact about a chat user. A fact that exists already is refused."""
-    return await access.answered(FactAnswer, _added, access.grant_of(request), body)
-
-
-@router.post("/facts/changes/{change}/undo", operation_id="undoFactChange", response=ANSWERS)
-async def undo(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> FactAnswer:
-    """Undo a change of a fact. To make it again, undo the undo."""
-    return await access.answered(FactAnswer, _undone, access.grant_of(request), change, body.reason)
-
-
-@router.patch("/facts/{id}", operation_id="changeFact", response=ANSWERS)
-async def change(request: HttpRequest, id: int, body: FactPatch) -> FactAnswer:
-    """Correct a fact. What is not sent stays as it is."""
-    return await access.answered(FactAnswer, _changed, access.grant_of(request), id, body)
-
-
-@router.delete("/facts/{id}", operation_id="deleteFact", response=ANSWERS)
-async def delete(request: HttpRequest, id: int) -> FactAnswer:
-    """Delete a fact. The undo brings it back under its id."""
-    return await access.answered(FactAnswer, _deleted, access.grant_of(request), id)
-
-
-def _added(grant: Grant, body: FactBody) -> dict[str, Any]:
     owner = access.owner_or_404(grant, body.user)
     values = body.model_dump(exclude={"user", "project", "reason"}, mode="json")
     with refusals_of_curation(), looking(access.within(body.project)):
         return _answer(knowledge.create(owner, Noun.FACT, values, actor=actor_of(grant), reason=body.reason))
 
 
-def _changed(grant: Grant, number: int, body: FactPatch) -> dict[str, Any]:
-    row = access.row_or_404(grant, Fact.objects.all(), number, "such fact")
+@serves(router.post, "/facts/changes/{change}/undo", "undoFactChange", FactAnswer, *REFUSALS)
+def undo(grant: Grant, change: int, body: UndoBody = WITHOUT_REASON) -> dict[str, Any]:
+    """Undo a change of a fact. To make it again, undo the undo."""
+    changes = KnowledgeEdit.objects.filter(noun=Noun.FACT)
+    return _answer(undone(grant, access.row_or_404(grant, changes, change, "such change of a fact"), body.reason))
+
+
+@serves(router.patch, "/facts/{id}", "changeFact", FactAnswer, *REFUSALS)
+def change(grant: Grant, id: int, body: FactPatch) -> dict[str, Any]:
+    """Correct a fact. What is not sent stays as it is."""
+    row = access.row_or_404(grant, Fact.objects.all(), id, "such fact")
     values = body.model_dump(exclude={"reason"}, exclude_none=True, mode="json")
     with refusals_of_curation():
         return _answer(knowledge.edit(row.owner, row, values, actor=actor_of(grant), reason=body.reason))
 
 
-def _deleted(grant: Grant, number: int) -> dict[str, Any]:
-    row = access.row_or_404(grant, Fact.objects.all(), number, "such fact")
+@serves(router.delete, "/facts/{id}", "deleteFact", FactAnswer, *REFUSALS)
+def delete(grant: Grant, id: int) -> dict[str, Any]:
+    """Delete a fact. The undo brings it back under its id."""
+    row = access.row_or_404(grant, Fact.objects.all(), id, "such fact")
     with refusals_of_curation(409, "stale"):
         return _answer(knowledge.delete(row.owner, row, actor=actor_of(grant)))
-
-
-def _undone(grant: Grant, number: int, reason: str) -> dict[str, Any]:
-    changes = KnowledgeEdit.objects.filter(noun=Noun.FACT)
-    return _answer(undone(grant, access.row_or_404(grant, changes, number, "such change of a fact"), reason))
 
 
 def undone(grant: Grant, made: KnowledgeEdit, reason: str) -> KnowledgeEdit:
@@ -111,30 +94,9 @@ def _answer(made: KnowledgeEdit) -> dict[str, Any]:
     return {"change": made.pk, "fact": row}
 
 
-@router.post("/decisions", operation_id="decideRecall", tags=["decisions"], response=DECIDED)
-async def decide(request: HttpRequest, body: DecisionBody) -> DecisionAnswer:
+@serves(router.post, "/decisions", "decideRecall", DecisionAnswer, *REFUSALS, tags=["decisions"])
+def decide(grant: Grant, body: DecisionBody) -> dict[str, Any]:
     """Pin a topic, a person or a fact, so that every recall hands it over, or keep it from every recall."""
-    return await access.answered(DecisionAnswer, _decided, access.grant_of(request), body)
-
-
-@router.post("/decisions/{change}/undo", operation_id="undoDecision", tags=["decisions"], response=DECIDED)
-async def undo_decision(request: HttpRequest, change: int, body: UndoBody = WITHOUT_REASON) -> DecisionAnswer:
-    """Undo a decision about recall. To make it again, undo the undo."""
-    return await access.answered(DecisionAnswer, _undone_decision, access.grant_of(request), change, body.reason)
-
-
-@router.get(
-    "/users/{path:name}/decisions",
-    operation_id="listDecisions",
-    tags=["decisions"],
-    response=access.described(DecisionsAnswer, 404),
-)
-async def decisions(request: HttpRequest, name: str) -> DecisionsAnswer:
-    """List what is pinned or never recalled in a memory: at most 1,580 topics, people and facts."""
-    return await access.answered(DecisionsAnswer, _listed, access.grant_of(request), name)
-
-
-def _decided(grant: Grant, body: DecisionBody) -> dict[str, Any]:
     kind, number = body.id.split(":")
     owner = access.owner_or_404(grant, body.user)
     rows = knowledge.MODELS[kind.lower()]._default_manager.filter(owner=owner)
@@ -146,20 +108,18 @@ def _decided(grant: Grant, body: DecisionBody) -> dict[str, Any]:
         return _decision(knowledge.decide_recall(owner, row, recall, actor=actor_of(grant), reason=body.reason))
 
 
-def _undone_decision(grant: Grant, number: int, reason: str) -> dict[str, Any]:
-    made = access.row_or_404(grant, KnowledgeEdit.objects.all(), number, "such decision")
+@serves(router.post, "/decisions/{change}/undo", "undoDecision", DecisionAnswer, *REFUSALS, tags=["decisions"])
+def undo_decision(grant: Grant, change: int, body: UndoBody = WITHOUT_REASON) -> dict[str, Any]:
+    """Undo a decision about recall. To make it again, undo the undo."""
+    made = access.row_or_404(grant, KnowledgeEdit.objects.all(), change, "such decision")
     if not all(values is not None and [*values] == ["recall"] for values in made.after.values()):
         raise RequestRefused(404, "There is no such decision.")
-    return _decision(undone(grant, made, reason))
+    return _decision(undone(grant, made, body.reason))
 
 
-def _decision(made: KnowledgeEdit) -> dict[str, Any]:
-    [(number, values)] = made.after.items()
-    id = item_id(made.noun.capitalize(), int(number))
-    return {"change": made.pk, "id": id, "recall": values["recall"] or USUAL}
-
-
-def _listed(grant: Grant, name: str) -> dict[str, Any]:
+@serves(router.get, "/users/{path:name}/decisions", "listDecisions", DecisionsAnswer, 404, tags=["decisions"])
+def decisions(grant: Grant, name: str) -> dict[str, Any]:
+    """List what is pinned or never recalled in a memory: at most 1,580 topics, people and facts."""
     owner = access.owner_or_404(grant, name)
     found = [
         {"id": item_id(noun.capitalize(), each.pk), "recall": each.recall}
@@ -167,6 +127,12 @@ def _listed(grant: Grant, name: str) -> dict[str, Any]:
         for each in knowledge.decided(owner, noun)
     ]
     return {"decisions": found}
+
+
+def _decision(made: KnowledgeEdit) -> dict[str, Any]:
+    [(number, values)] = made.after.items()
+    id = item_id(made.noun.capitalize(), int(number))
+    return {"change": made.pk, "id": id, "recall": values["recall"] or USUAL}
 
 
 # Items that programs keep for a chat user, such as the long-term memory of agents: written, read, searched, listed.

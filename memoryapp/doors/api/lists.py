@@ -1,8 +1,6 @@
-"""Lists what a memory contains, page by page, for programs that keep a copy or search for something.
-
-``next`` is the ``after`` of the following page, or null on the last page. A page begins after the last row of the
-previous one, so every page costs the same, and rows that are added or removed in between do not shift the others.
-"""
+"""Lists what a memory contains, page by page, for programs that keep a copy or search for something. ``next`` is the
+``after`` of the following page, or null on the last page. A page begins after the last row of the previous one, so
+every page costs the same, and rows that are added or removed in between do not shift the others."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +13,8 @@ from ninja import Query, Router
 from pydantic import WithJsonSchema
 
 from memoryapp import curation
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, page_of, row_or_404
+from memoryapp.doors.api.access import Scope, Token, described, grant_of, owner_or_404, page_of, row_or_404
+from memoryapp.doors.api.serving import serves
 from memoryapp.doors.api.shapes import fields
 from memoryapp.doors.api.shapes.curation import BlameAnswer, EditName, TopicAnswer, TopicsAnswer, TopicSummary
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, Answer, RequestRefused
@@ -67,12 +66,14 @@ class Listing:
     def serve(self, router: Router) -> None:
         """Adds its endpoint."""
 
-        async def listed(request: HttpRequest, name: str, after: str = "", limit: Limit = 50) -> Answer:
-            return await in_thread(self._page, grant_of(request), name, self._number(after), limit)
+        def listed(grant: Grant, name: str, after: str = "", limit: Limit = 50) -> Answer:
+            number = self._number(after)
+            rows = self.rows().filter(owner=owner_or_404(grant, name), pk__gt=number).order_by("pk")
+            return _page(self.name, self.answer, rows, limit)
 
         listed.__name__, listed.__doc__, listed.__annotations__["after"] = self.name, self.words, self.after
         path, operation = f"/users/{{path:name}}/{self.name}", f"list{self.name.capitalize()}"
-        router.get(path, operation_id=operation, response=described(self.answer, 400, 404, 409, 422))(listed)
+        serves(router.get, path, operation, self.answer, 400, 404, 409, 422)(listed)
 
     def _number(self, after: str) -> int:
         """Returns the number in ``Person:7`` in any spelling, or in a bare ``7``."""
@@ -81,10 +82,6 @@ class Listing:
             example = "7" if self.after is AfterNumber else item_id(self.kind, 7)
             raise RequestRefused(400, f"after must be the id of the last one there was, such as {example}.")
         return named[1]
-
-    def _page(self, grant: Grant, owner: str, after: int, limit: int) -> Answer:
-        rows = self.rows().filter(owner=owner_or_404(grant, owner), pk__gt=after).order_by("pk")
-        return _page(self.name, self.answer, rows, limit)
 
 
 LISTINGS = (
@@ -105,18 +102,18 @@ TOPICS = Listing(
 )
 
 
-@router.get("/users", operation_id="listUsers", response=described(UsersAnswer, 422))
-async def users(request: HttpRequest, after: After = "", limit: Limit = 50) -> Answer:
+@serves(router.get, "/users", "listUsers", UsersAnswer, 422)
+def users(grant: Grant, after: After = "", limit: Limit = 50) -> Answer:
     """List the chat users whose memories the token opens, by name."""
-    return await in_thread(_users, grant_of(request), after, limit)
+    rows = grant.visible_owners().filter(name__gt=clean(after)).order_by("name")
+    return _page("users", UsersAnswer, rows.only("name", "display_name", "created_at"), limit)
 
 
-@router.get(
-    "/users/{path:name}/messages", operation_id="listMessages", response=described(MessagesAnswer, 400, 404, 409, 422)
-)
-async def messages(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> Answer:
+@serves(router.get, "/users/{path:name}/messages", "listMessages", MessagesAnswer, 400, 404, 409, 422)
+def messages(grant: Grant, name: str, after: After = "", limit: Limit = 50) -> Answer:
     """List the messages by time, each with the topic that contains it. ``after`` is the id of a message."""
-    return await in_thread(_messages, grant_of(request), name, after, limit)
+    rows = Message.objects.of(owner_or_404(grant, name)).filter(is_withdrawn=False)
+    return _page("messages", MessagesAnswer, rows.filter(_later(rows, after)).in_order(), limit)
 
 
 for _listing in LISTINGS:
@@ -128,18 +125,6 @@ def _page(name: str, answer: type[Answer], rows: QuerySet[Any], limit: int) -> A
     page, last = page_of(rows, limit)
     shown = answer.model_validate({name: page, "next": None})
     return shown.model_copy(update={"next": str(next(iter(getattr(shown, name)[-1]))[1])}) if last else shown
-
-
-def _users(grant: Grant, after: str, limit: int) -> Answer:
-    rows = (
-        grant.visible_owners().filter(name__gt=clean(after)).order_by("name").only("name", "display_name", "created_at")
-    )
-    return _page("users", UsersAnswer, rows, limit)
-
-
-def _messages(grant: Grant, name: str, after: str, limit: int) -> Answer:
-    rows = Message.objects.of(owner_or_404(grant, name)).filter(is_withdrawn=False)
-    return _page("messages", MessagesAnswer, rows.filter(_later(rows, after)).in_order(), limit)
 
 
 def _later(rows: QuerySet[Message], after: str) -> Q:
@@ -164,27 +149,35 @@ topics_router = Router(tags=["topics"], auth=Token(Scope.READ))
 TOPICS.serve(topics_router)
 
 
-@topics_router.get("/topics/{id}", operation_id="getTopic", response=described(TopicAnswer, 404))
-async def topic(request: HttpRequest, id: str) -> TopicAnswer:
-    """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``.
-
-    ``Session:17`` is an active session, which is in no topic yet; once it was archived, the answer contains the topics
-    that its messages are in.
-    """
-    return await answered(TopicAnswer, shown, grant_of(request), parse_topic_id(id))
-
-
-@topics_router.get("/topics/{id}/blame", operation_id="blameTopic", response=described(BlameAnswer, 404))
-async def topic_blame(request: HttpRequest, id: str) -> BlameAnswer:
-    """Read which edit put each message into a topic, live or retired, and which one wrote each of its summaries."""
-    return await answered(BlameAnswer, _blamed, grant_of(request), parse_topic_id(id))
-
-
-def shown(grant: Grant, number: int | None) -> dict[str, Any]:
+@serves(topics_router.get, "/topics/{id}", "getTopic", TopicAnswer, 404)
+def topic(grant: Grant, id: str) -> dict[str, Any]:
+    """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``. ``Session:17``
+    is an active session, which is in no topic yet; once it was archived, the answer contains the topics that its
+    messages are in."""
+    number = parse_topic_id(id)
     if number is not None and number < 0:
         return _session_shown(grant, -number)
     row = topic_or_404(grant, number)
     return {"id": row.pk, **_live([row] if row.is_live else _holding_now(row.owner_id, [row.pk]), row)}
+
+
+@serves(topics_router.get, "/topics/{id}/blame", "blameTopic", BlameAnswer, 404)
+def topic_blame(grant: Grant, id: str) -> dict[str, Any]:
+    """Read which edit put each message into a topic, live or retired, and which one wrote each of its summaries."""
+    row = topic_or_404(grant, parse_topic_id(id))
+    names = dict(
+        Message.objects.of(row.owner_id)
+        .filter(topicmessage__topic=row)
+        .in_order()
+        .values_list("pk", "external_id")[:MOST_BLAMED]
+    )
+    found = curation.blame(row)
+    put_in = found.put_in(names)
+    return {
+        "id": row.pk,
+        "messages": [{"id": name, "edit": _blamed_edit(put_in[pk])} for pk, name in names.items() if pk in put_in],
+        "summaries": [{"summary": each.summary, "edit": _blamed_edit(each.step)} for each in found.versions],
+    }
 
 
 def _session_shown(grant: Grant, number: int) -> dict[str, Any]:
@@ -228,23 +221,6 @@ def _holding_now(owner_id: int, asked: Sequence[int]) -> list[Topic]:
     numbers = list(dict.fromkeys(live for number in asked for live in found.get(number, ())))[:MOST_SUCCESSORS]
     rows = Topic.objects.of(owner_id).in_bulk(numbers)
     return [rows[number] for number in numbers if number in rows]
-
-
-def _blamed(grant: Grant, number: int | None) -> dict[str, Any]:
-    row = topic_or_404(grant, number)
-    names = dict(
-        Message.objects.of(row.owner_id)
-        .filter(topicmessage__topic=row)
-        .in_order()
-        .values_list("pk", "external_id")[:MOST_BLAMED]
-    )
-    found = curation.blame(row)
-    put_in = found.put_in(names)
-    return {
-        "id": row.pk,
-        "messages": [{"id": name, "edit": _blamed_edit(put_in[pk])} for pk, name in names.items() if pk in put_in],
-        "summaries": [{"summary": each.summary, "edit": _blamed_edit(each.step)} for each in found.versions],
-    }
 
 
 def _blamed_edit(step: curation.TopicStep) -> dict[str, Any] | None:

@@ -3,8 +3,7 @@
 Messages may also have the fields that OpenAI's API gives them: ``content`` (text or parts), ``name``, no id, no time.
 Calls of tools and their results are no talk: they are counted and left out.
 
-A token that opens every memory creates the chat user that it names; a token for certain chat users does not.
-"""
+A token that opens every memory creates the chat user that it names; a token for certain chat users does not."""
 
 import asyncio
 import hashlib
@@ -24,6 +23,7 @@ from memoryapp.doors.api.access import Scope, Token, answered, described, grant_
 from memoryapp.doors.api.curation import actor_of
 from memoryapp.doors.api.lists import router as users
 from memoryapp.doors.api.recall import EXPORT, FilePieces
+from memoryapp.doors.api.serving import serves
 from memoryapp.doors.api.shapes.curation import CloseBody, ClosedAnswer, ClosedQuery
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, KnownName, NotYet, Project, RequestRefused
 from memoryapp.doors.api.shapes.lists import MOST_A_CALL, AddedAnswer, ErasedAnswer, MessagesBody, UnstoredErrorAnswer
@@ -187,11 +187,9 @@ sessions_router = Router(tags=["messages"], auth=Token(Scope.INGEST))
     "/sessions/close", operation_id="closeSessions", response=described(ClosedAnswer, 202, 400, 404, 409, 422)
 )
 async def close(request: HttpRequest, body: CloseBody) -> ClosedAnswer:
-    """Archive the active sessions of a chat user now, or only those with the label `session`.
-
-    The answer is sent when their topics exist. If that takes longer than a minute, the answer is 202: the sessions are
-    archived nevertheless, and the address in `Location` says when they are.
-    """
+    """Archive the active sessions of a chat user now, or only those with the label `session`. The answer is sent when
+    their topics exist. If that takes longer than a minute, the answer is 202: the sessions are archived nevertheless,
+    and the address in `Location` says when they are."""
     grant = grant_of(request)
     owner, numbers = await in_thread(_asked, grant, body)
     began, until = timezone.now(), monotonic() + PATIENCE
@@ -203,16 +201,10 @@ async def close(request: HttpRequest, body: CloseBody) -> ClosedAnswer:
     return await answered(ClosedAnswer, _topics, owner, numbers)
 
 
-@sessions_router.get(
-    "/sessions/closed", operation_id="getClosedSessions", response=described(ClosedAnswer, 202, 404, 409, 422)
-)
-async def closed(request: HttpRequest, query: Query[ClosedQuery]) -> ClosedAnswer:
+@serves(sessions_router.get, "/sessions/closed", "getClosedSessions", ClosedAnswer, 202, 404, 409, 422)
+def closed(grant: Grant, query: Query[ClosedQuery]) -> dict[str, Any]:
     """Read what became of sessions whose archiving took longer than the request that closed them. The answer to that
     request has this address in its header `Location`."""
-    return await answered(ClosedAnswer, _closed, grant_of(request), query)
-
-
-def _closed(grant: Grant, query: ClosedQuery) -> dict[str, Any]:
     owner = owner_or_404(grant, query.user)
     rows = Message.objects.of(owner).filter(pk__range=(query.first, query.last))
     if query.session is not None:
@@ -265,30 +257,32 @@ def _topics(owner: ChatUser, numbers: Sequence[int]) -> dict[str, Any]:
 # Exports and erases memories, for a token with the scope ``curate`` that opens every memory; single messages also for
 # one with the scope ``forget``.
 
-erasure_router = Router(tags=["users"], auth=Token(Scope.CURATE, deed=Deed.ERASE, whole=True))
+BY_CURATOR = Token(Scope.CURATE, deed=Deed.ERASE, whole=True)
+FORGETTING = Token(Scope.FORGET, of_all=Scope.CURATE, whole=True)
+RECEIVING = Token(Scope.CURATE, Scope.FORGET, whole=True)
+erasure_router = Router(tags=["users"], auth=BY_CURATOR)
 
 
-@erasure_router.delete(
-    "/messages/{path:id}",
-    operation_id="eraseMessage",
-    auth=Token(Scope.FORGET, of_all=Scope.CURATE, whole=True),
-    response=described(ErasedAnswer, 202, 404, 409, 422),
-)
-async def erase_message(request: HttpRequest, id: str, user: KnownName) -> ErasedAnswer:
-    """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it.
-
-    If the request is repeated, the answer is 404, because the message is gone. The token has the scope `forget`, or
-    `curate` if it opens every memory.
-    """
-    return await answered(ErasedAnswer, _erased_message, grant_of(request), user, id)
+@serves(erasure_router.delete, "/messages/{path:id}", "eraseMessage", ErasedAnswer, 202, 404, 409, 422, auth=FORGETTING)
+def erase_message(grant: Grant, id: str, user: KnownName) -> Erasure:
+    """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it. If
+    the request is repeated, the answer is 404, because the message is gone. The token has the scope `forget`, or
+    `curate` if it opens every memory."""
+    owner = owner_or_404(grant, user)
+    found = tuple(Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True))
+    if not found:
+        raise RequestRefused(404, "There is no message of that id in this memory.")
+    return _finished(grant, Target(owner.pk, found))
 
 
-@erasure_router.delete(
-    "/users/{path:name}/people/{id}", operation_id="erasePerson", response=described(ErasedAnswer, 202, 404, 409)
-)
-async def erase_person(request: HttpRequest, name: str, id: str) -> ErasedAnswer:
+@serves(erasure_router.delete, "/users/{path:name}/people/{id}", "erasePerson", ErasedAnswer, 202, 404, 409)
+def erase_person(grant: Grant, name: str, id: str) -> Erasure:
     """Erase what is known about a person. Messages that mention them stay. The token must open every memory."""
-    return await answered(ErasedAnswer, _erased_person, grant_of(request), name, id)
+    owner = _opened(grant, name)
+    kind, number = parse_item_id(id, "Person") or ("", 0)
+    if kind != "Person" or not Person.objects.filter(owner=owner, pk=min(number, LARGEST_ID)).exists():
+        raise RequestRefused(404, "There is no person of that id in this memory.")
+    return _finished(grant, Target(owner.pk, person=number, kind=Erasure.Kind.PERSON))
 
 
 @erasure_router.get(
@@ -307,39 +301,34 @@ async def export(request: HttpRequest, name: str, project: Project = "") -> Stre
 
 
 # Declared last: a name may contain slashes, so this address also matches those above.
-@erasure_router.delete("/users/{path:name}", operation_id="eraseUser", response=described(ErasedAnswer, 202, 404))
-async def erase(request: HttpRequest, name: str) -> ErasedAnswer:
+@serves(erasure_router.delete, "/users/{path:name}", "eraseUser", ErasedAnswer, 202, 404)
+def erase(grant: Grant, name: str) -> Erasure:
     """Erase a chat user with all their data, for good. The answer is sent when nothing is left. The erasure continues
     if the connection is lost; a repeated request waits for its end. The token must open every memory."""
-    return await answered(ErasedAnswer, _erased, grant_of(request), name)
+    return erase_user(grant, name)
 
 
 # A path with both methods belongs to one router.
-@users.delete(
-    "/users",
-    operation_id="eraseNamedUser",
-    auth=Token(Scope.CURATE, deed=Deed.ERASE, whole=True),
-    tags=["users"],
-    response=described(ErasedAnswer, 202, 404, 422),
-)
-async def erase_user(request: HttpRequest, user: KnownName, project: Project = "") -> ErasedAnswer:
+@serves(users.delete, "/users", "eraseNamedUser", ErasedAnswer, 202, 404, 422, auth=BY_CURATOR, tags=["users"])
+def erase_user(grant: Grant, user: KnownName, project: Project = "") -> Erasure:
     """Erase the chat user `user` for good, as above: in a path, the name `bob/people/3` would mean a person of `bob`.
     With a `project` only what has that label is erased. The token must open every memory."""
-    return await answered(ErasedAnswer, _erased, grant_of(request), user, project)
+    if project:
+        target = Target.of_project(_opened(grant, user), project)
+        if not target.messages:
+            raise RequestRefused(404, "There is no project of that name in this memory.")
+        return _finished(grant, target)
+    begun = content.being_erased(clean(user)) if grant.opens_all else None
+    owner = begun or owner_or_404(grant, user)
+    if not grant.opens_all:
+        raise RequestRefused(403, "Only a token that opens every memory may erase a chat user.")
+    entries.saw(owner.pk)
+    return _ended(erasure.finish(erasure.begin_user(owner, actor_of(grant))))
 
 
-@erasure_router.get(
-    "/erasures/{int:number}",
-    operation_id="getErasure",
-    auth=Token(Scope.CURATE, Scope.FORGET, whole=True),
-    response=described(ErasedAnswer, 202, 404),
-)
-async def erasure_receipt(request: HttpRequest, number: int) -> ErasedAnswer:
+@serves(erasure_router.get, "/erasures/{int:number}", "getErasure", ErasedAnswer, 202, 404, auth=RECEIVING)
+def erasure_receipt(grant: Grant, number: int) -> Erasure:
     """Read the receipt of an erasure of a memory that the token opens; it exists when the erasure has ended."""
-    return await answered(ErasedAnswer, _stored_receipt, grant_of(request), number)
-
-
-def _stored_receipt(grant: Grant, number: int) -> Erasure:
     found = Erasure.objects.filter(pk=min(number, LARGEST_ID)).first()
     if found is None or not (grant.opens_all or grant.visible_owners().filter(pk=found.owner_number).exists()):
         raise RequestRefused(404, "There is no erasure of that number.")
@@ -355,38 +344,8 @@ def _opened(grant: Grant, name: str) -> ChatUser:
     return owner
 
 
-def _erased_message(grant: Grant, user: str, id: str) -> Erasure:
-    owner = owner_or_404(grant, user)
-    found = tuple(Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True))
-    if not found:
-        raise RequestRefused(404, "There is no message of that id in this memory.")
-    return _finished(grant, Target(owner.pk, found))
-
-
-def _erased_person(grant: Grant, name: str, id: str) -> Erasure:
-    owner = _opened(grant, name)
-    kind, number = parse_item_id(id, "Person") or ("", 0)
-    if kind != "Person" or not Person.objects.filter(owner=owner, pk=min(number, LARGEST_ID)).exists():
-        raise RequestRefused(404, "There is no person of that id in this memory.")
-    return _finished(grant, Target(owner.pk, person=number, kind=Erasure.Kind.PERSON))
-
-
 def _finished(grant: Grant, target: Target) -> Erasure:
     return _ended(erasure.finish(erasure.begin(target, actor_of(grant))))
-
-
-def _erased(grant: Grant, name: str, project: str = "") -> Erasure:
-    if project:
-        target = Target.of_project(_opened(grant, name), project)
-        if not target.messages:
-            raise RequestRefused(404, "There is no project of that name in this memory.")
-        return _finished(grant, target)
-    begun = content.being_erased(clean(name)) if grant.opens_all else None
-    owner = begun or owner_or_404(grant, name)
-    if not grant.opens_all:
-        raise RequestRefused(403, "Only a token that opens every memory may erase a chat user.")
-    entries.saw(owner.pk)
-    return _ended(erasure.finish(erasure.begin_user(owner, actor_of(grant))))
 
 
 def _ended(receipt: Erasure) -> Erasure:

@@ -12,6 +12,7 @@ from memoryapp.curation import CurationError
 from memoryapp.doors.api.access import Scope, Token, answered, check_whole, described, grant_of, owner_or_404, page_of
 from memoryapp.doors.api.curation import actor_of
 from memoryapp.doors.api.recall import moment_in, wait_for_end
+from memoryapp.doors.api.serving import serves
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, NotYet, RequestRefused
 from memoryapp.doors.api.shapes.misses import DecideMissBody, MissAnswer, MissBody, MissDaysAnswer, MissesAnswer
 from memoryapp.engine.memory import topic_id
@@ -41,31 +42,61 @@ async def report(request: HttpRequest, body: MissBody) -> MissAnswer:
     grant = grant_of(request)
     made = await in_thread(reported, grant, body)
     await ended(made.run)
-    return await answered(MissAnswer, whole, grant, made.pk)
+    return await answered(MissAnswer, one, grant, made.pk)
 
 
-@router.get("/misses", operation_id="listMisses", response=described(MissesAnswer, 404, 409, 422))
-async def listed(
-    request: HttpRequest,
+@serves(router.get, "/misses", "listMisses", MissesAnswer, 404, 409, 422)
+def listed(
+    grant: Grant,
     user: Annotated[str, Query(max_length=LONGEST["user"])],
     state: Miss.State | None = None,
     before: Annotated[int, Query(ge=1, le=LARGEST_ID)] = LARGEST_ID,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
-) -> MissesAnswer:
+) -> dict[str, Any]:
     """List the misses of a memory, the newest first."""
-    return await answered(MissesAnswer, _listed, grant_of(request), user, state, before, limit)
+    rows = Miss.objects.filter(owner=owner_or_404(grant, user), pk__lt=before).select_related("owner").order_by("-pk")
+    page, last = page_of(rows.filter(state=state) if state else rows, limit)
+    return {"misses": [_fields(row) for row in page], "next": last.pk if last else None}
 
 
-@router.get("/misses/days", operation_id="missDays", response=described(MissDaysAnswer, 404, 409, 422))
-async def days(request: HttpRequest, user: Annotated[str, Query(max_length=LONGEST["user"])]) -> MissDaysAnswer:
+@serves(router.get, "/misses/days", "missDays", MissDaysAnswer, 404, 409, 422)
+def days(grant: Grant, user: Annotated[str, Query(max_length=LONGEST["user"])]) -> dict[str, Any]:
     """Read what the last 30 days say of the misses of a memory, and what is kept right."""
-    return await answered(MissDaysAnswer, _days, grant_of(request), user)
+    owner = owner_or_404(grant, user)
+    found = days_of([owner], now=timezone.now(), zone=timezone.get_default_timezone())
+    kept = keeping.standing(ChatUser.objects.filter(pk=owner.pk))
+    return {
+        "total": found.total,
+        "open": found.open,
+        "median_hours": found.median_hours,
+        "days": [{"day": day, "misses": counts.total()} for day, counts in found.days],
+        "by_stage": [{"name": name, "misses": count} for name, count in found.by_stage],
+        "by_remedy": [{"name": name, "misses": count} for name, count in found.by_remedy],
+        "costliest": [{"name": each.stage, "misses": each.misses, "hours": each.hours} for each in found.costliest],
+        "kept": kept.kept,
+        "asked": kept.total,
+        "fallen": [each.miss.pk for each in kept.fallen if each.miss],
+    }
 
 
-@router.get("/misses/{int:id}", operation_id="getMiss", response=described(MissAnswer, 404))
-async def one(request: HttpRequest, id: int) -> MissAnswer:
+@serves(router.get, "/misses/{int:id}", "getMiss", MissAnswer, 404)
+def one(grant: Grant, id: int) -> dict[str, Any]:
     """Read a miss: why, and the remedies that fit, each tried."""
-    return await answered(MissAnswer, whole, grant_of(request), id)
+    row = _miss_or_404(grant, id)
+    why, found_again = misses.explain(row), misses.settle(row)
+    offers = remedies.offers(row, why, asks_model=grant.may(Scope.CURATE)) if why and not row.remedy else []
+    holders = MissHolders(row) if why else None
+    said = Message.objects.of(row.owner).filter(pk__in=row.evidence)
+    return {
+        **_fields(row),
+        "sentence": why.sentence if why else "",
+        "numbers": dict(why.numbers) if why else {},
+        "by_words": [topic_id(topic.pk) for topic in holders.by_words] if holders else [],
+        "by_meaning": [topic_id(topic.pk) for topic in holders.by_meaning or ()] if holders else [],
+        "evidence": list(said.values_list("external_id", flat=True)),
+        "remedies": [_remedy(offer) for offer in offers],
+        "found_again": found_again,
+    }
 
 
 @router.post(
@@ -79,7 +110,7 @@ async def decide(request: HttpRequest, id: int, body: DecideMissBody) -> MissAns
     grant = grant_of(request)
     made = await in_thread(_decided, grant, id, body)
     await ended(made.again or made.run)
-    return await answered(MissAnswer, whole, grant, id)
+    return await answered(MissAnswer, one, grant, id)
 
 
 async def ended(run: Run | None) -> None:
@@ -127,25 +158,6 @@ def _miss_or_404(grant: Grant, number: int) -> Miss:
     return found
 
 
-def whole(grant: Grant, number: int) -> dict[str, Any]:
-    """The miss as an answer; why and remedies are found anew."""
-    row = _miss_or_404(grant, number)
-    why, found_again = misses.explain(row), misses.settle(row)
-    offers = remedies.offers(row, why, asks_model=grant.may(Scope.CURATE)) if why and not row.remedy else []
-    holders = MissHolders(row) if why else None
-    said = Message.objects.of(row.owner).filter(pk__in=row.evidence)
-    return {
-        **_fields(row),
-        "sentence": why.sentence if why else "",
-        "numbers": dict(why.numbers) if why else {},
-        "by_words": [topic_id(topic.pk) for topic in holders.by_words] if holders else [],
-        "by_meaning": [topic_id(topic.pk) for topic in holders.by_meaning or ()] if holders else [],
-        "evidence": list(said.values_list("external_id", flat=True)),
-        "remedies": [_remedy(offer) for offer in offers],
-        "found_again": found_again,
-    }
-
-
 def _remedy(offer: remedies.Offer) -> dict[str, Any]:
     told = {name: getattr(offer, name) for name in ("remedy", "does", "result")}
     effect = offer.effect
@@ -169,28 +181,4 @@ def _fields(row: Miss) -> dict[str, Any]:
         "run": row.run_id,
         "again": row.again_id,
         "url": reverse("miss", args=[row.owner_id, row.pk]),
-    }
-
-
-def _listed(grant: Grant, user: str, state: Miss.State | None, before: int, limit: int) -> dict[str, Any]:
-    rows = Miss.objects.filter(owner=owner_or_404(grant, user), pk__lt=before).select_related("owner").order_by("-pk")
-    page, last = page_of(rows.filter(state=state) if state else rows, limit)
-    return {"misses": [_fields(row) for row in page], "next": last.pk if last else None}
-
-
-def _days(grant: Grant, user: str) -> dict[str, Any]:
-    owner = owner_or_404(grant, user)
-    found = days_of([owner], now=timezone.now(), zone=timezone.get_default_timezone())
-    kept = keeping.standing(ChatUser.objects.filter(pk=owner.pk))
-    return {
-        "total": found.total,
-        "open": found.open,
-        "median_hours": found.median_hours,
-        "days": [{"day": day, "misses": counts.total()} for day, counts in found.days],
-        "by_stage": [{"name": name, "misses": count} for name, count in found.by_stage],
-        "by_remedy": [{"name": name, "misses": count} for name, count in found.by_remedy],
-        "costliest": [{"name": each.stage, "misses": each.misses, "hours": each.hours} for each in found.costliest],
-        "kept": kept.kept,
-        "asked": kept.total,
-        "fallen": [each.miss.pk for each in kept.fallen if each.miss],
     }

@@ -1,7 +1,5 @@
-"""Questions to a memory: this process makes and executes a run, and answers with one document or event by event.
-
-If a client disconnects, the run continues to its end and can be read by its id.
-"""
+"""Questions to a memory: this process makes and executes a run, and answers with one document or event by event. If a
+client disconnects, the run continues to its end and can be read by its id."""
 
 import asyncio
 import json

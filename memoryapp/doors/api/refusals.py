@@ -3,8 +3,7 @@
 4xx: the request must change; 429, 502 and 503: the same request may be sent again after ``Retry-After`` seconds. 503
 means that this process can do nothing now, so that a proxy asks another one; what merely takes longer than its request
 is no refusal but 202, with the address to ask. Every answer under ``/v1/`` is English, whatever the headers say, and a
-refusal is JSON whichever part of the framework makes it.
-"""
+refusal is JSON whichever part of the framework makes it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial

@@ -22,6 +22,7 @@ from memoryapp.doors.api.access import (
     row_or_404,
 )
 from memoryapp.doors.api.recall import LINES, STREAM, event_lines, event_stream, start_fork, unbuffered, wait_for_end
+from memoryapp.doors.api.serving import serves
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.api.shapes.runs import (
     AnswerBody,
@@ -51,30 +52,34 @@ from memoryapp.runs.recall_document import EndedRun
 
 LARGEST_SEQ = 999_999_999
 MOST_LISTED = 200
+FOR_ASKERS = Token(Scope.RECALL)
 
 router = Router(tags=["runs"], auth=Token(Scope.READ, Scope.RECALL))
 
 
-@router.get("/runs", operation_id="listRuns", response=described(RunsAnswer, 404, 409, 422))
-async def runs(
-    request: HttpRequest,
+@serves(router.get, "/runs", "listRuns", RunsAnswer, 404, 409, 422)
+def runs(
+    grant: Grant,
     user: Annotated[str, Query(max_length=LONGEST["user"])] = "",
     outcome: Annotated[str, Query(max_length=32)] = "",
     before: Annotated[str, Query(max_length=40)] = "",
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
-) -> RunsAnswer:
+) -> dict[str, Any]:
     """List runs, the newest first: with the scope `read` all runs of the memories, with `recall` those of the token.
-
     `before` is a run, a day or a moment (ISO 8601; UTC without a zone), `outcome` is `chosen`, `none` or the code of a
-    fallback, such as `timeout`.
-    """
-    return await answered(RunsAnswer, _listed, grant_of(request), user, outcome, before, limit)
+    fallback, such as `timeout`."""
+    seen = _seen(grant).made_here().filter(owner=owner_or_404(grant, user)) if user else _seen(grant).made_here()
+    seen = seen.ended_as(outcome) if outcome else seen
+    page, last = page_of(_earlier(grant, seen, before.strip()).order_by("-created_at", "-id"), limit)
+    return {"runs": page, "next": last.pk if last else None}
 
 
-@router.get("/runs/{uuid:pk}", operation_id="getRun", response=described(RunAnswer, 404))
-async def run(request: HttpRequest, pk: UUID) -> RunAnswer:
+@serves(router.get, "/runs/{uuid:pk}", "getRun", RunAnswer, 404)
+def run(grant: Grant, pk: UUID) -> dict[str, Any]:
     """Read a run. Once it is finished, the answer contains everything that it chose."""
-    return await answered(RunAnswer, _run_fields, grant_of(request), pk)
+    run = _run(grant, pk)
+    chosen = dict(handed_over(RecallAnswer, EndedRun(run), run)) if run.is_finished else {}
+    return {**chosen, **dict(ListedRun.model_validate(run))}
 
 
 @router.get(
@@ -128,7 +133,7 @@ async def stream(
 @router.post(
     "/runs/{uuid:pk}/fork",
     operation_id="forkRun",
-    auth=Token(Scope.RECALL),
+    auth=FOR_ASKERS,
     response=described(RunAnswer, 202, 400, 404, 409, 413, 422),
 )
 async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> RunAnswer:
@@ -137,77 +142,43 @@ async def fork(request: HttpRequest, pk: UUID, body: ForkBody) -> RunAnswer:
     grant = grant_of(request)
     made = await in_thread(start_fork, grant, await in_thread(_run, grant, pk), body)
     await wait_for_end(made)
-    return await answered(RunAnswer, _run_fields, grant, made.pk)
+    return await answered(RunAnswer, run, grant, made.pk)
 
 
-@router.get(
-    "/runs/{uuid:pk}/why_not", operation_id="whyNot", auth=Token(Scope.READ), response=described(WhyNotAnswer, 404, 422)
-)
-async def why(request: HttpRequest, pk: UUID, topic: str = "", message: str = "", text: str = "") -> WhyNotAnswer:
+@serves(router.get, "/runs/{uuid:pk}/why_not", "whyNot", WhyNotAnswer, 404, 422, auth=Token(Scope.READ))
+def why(grant: Grant, pk: UUID, topic: str = "", message: str = "", text: str = "") -> Explanation:
     """Ask why a finished run did not choose a topic, a message or what some words say; exactly one of them is given. No
     chat model is asked. What belongs to another memory is as unknown as what never was."""
-    return await answered(WhyNotAnswer, explained, grant_of(request), pk, topic, message, text)
+    return why_not(_run(grant, pk), topic=topic, message=message, text=text)
 
 
-@router.post(
-    "/runs/{uuid:pk}/answer",
-    operation_id="deliverAnswer",
-    auth=Token(Scope.RECALL),
-    response=described(DeliveredAnswer, 400, 404, 413, 422),
-)
-async def answer(request: HttpRequest, pk: UUID, body: AnswerBody) -> DeliveredAnswer:
+@serves(router.post, "/runs/{uuid:pk}/answer", "deliverAnswer", DeliveredAnswer, 400, 404, 413, 422, auth=FOR_ASKERS)
+def answer(grant: Grant, pk: UUID, body: AnswerBody) -> dict[str, Any]:
     """Send what the assistant said with what a finished run handed over: which of the chosen memories it used. No model
     is asked. A later answer takes the place of an earlier one."""
-    return await answered(DeliveredAnswer, _delivered, grant_of(request), pk, body.text)
+    run = _run(grant, pk)
+    found = delivery.deliver(run, body.text)
+    recall = delivery.recall_outcome(EndedRun(run).finished)
+    return {"used": found.used, "unused": found.unused, "uses": found.uses, "recall": recall}
 
 
-@router.get(
-    "/compare", operation_id="compareRuns", auth=Token(Scope.READ), response=described(ComparisonAnswer, 404, 422)
-)
-async def compared(
-    request: HttpRequest, run: Annotated[list[UUID], Query(min_length=2, max_length=MOST_RUNS)]
-) -> ComparisonAnswer:
+@serves(router.get, "/compare", "compareRuns", ComparisonAnswer, 404, 422, auth=Token(Scope.READ))
+def compared(
+    grant: Grant, run: Annotated[list[UUID], Query(min_length=2, max_length=MOST_RUNS)]
+) -> compare.RunComparison:
     """Compare finished runs of one memory: the first difference of the first two, and each topic in every run."""
-    return await answered(ComparisonAnswer, _compared, grant_of(request), run)
+    seen = Run.objects.filter(owner__in=grant.visible_owners(), pk__in=run).select_related("owner").in_bulk()
+    if any(pk not in seen for pk in run):
+        raise RequestRefused(404, "There is no such run.")
+    for each in seen.values():
+        entries.saw(each.owner_id)
+    return compare.compare([seen[pk] for pk in run])
 
 
 def _capsule(grant: Grant, pk: UUID, mask: bool) -> capsules.Capsule:
     run = _run(grant, pk)
     made = capsules.capsule_of(run)
     return capsules.masked(made, run.owner) if mask else made
-
-
-def _compared(grant: Grant, runs: list[UUID]) -> compare.RunComparison:
-    seen = Run.objects.filter(owner__in=grant.visible_owners(), pk__in=runs).select_related("owner").in_bulk()
-    if any(pk not in seen for pk in runs):
-        raise RequestRefused(404, "There is no such run.")
-    for run in seen.values():
-        entries.saw(run.owner_id)
-    return compare.compare([seen[pk] for pk in runs])
-
-
-def _delivered(grant: Grant, pk: UUID, text: str) -> dict[str, Any]:
-    run = _run(grant, pk)
-    found = delivery.deliver(run, text)
-    recall = delivery.recall_outcome(EndedRun(run).finished)
-    return {"used": found.used, "unused": found.unused, "uses": found.uses, "recall": recall}
-
-
-def explained(grant: Grant, pk: UUID, topic: str, message: str, text: str) -> Explanation:
-    return why_not(_run(grant, pk), topic=topic, message=message, text=text)
-
-
-def _run_fields(grant: Grant, pk: UUID) -> dict[str, Any]:
-    run = _run(grant, pk)
-    chosen = dict(handed_over(RecallAnswer, EndedRun(run), run)) if run.is_finished else {}
-    return {**chosen, **dict(ListedRun.model_validate(run))}
-
-
-def _listed(grant: Grant, user: str, outcome: str, before: str, limit: int) -> dict[str, Any]:
-    seen = _seen(grant).made_here().filter(owner=owner_or_404(grant, user)) if user else _seen(grant).made_here()
-    seen = seen.ended_as(outcome) if outcome else seen
-    page, last = page_of(_earlier(grant, seen, before.strip()).order_by("-created_at", "-id"), limit)
-    return {"runs": page, "next": last.pk if last else None}
 
 
 def _earlier(grant: Grant, runs: RunQuerySet, before: str) -> RunQuerySet:

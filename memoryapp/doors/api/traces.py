@@ -1,8 +1,6 @@
 """Takes traces as OTLP/HTTP, in protobuf or JSON, compressed or not, and answers as that protocol wishes.
-
 https://opentelemetry.io/docs/specs/otlp/#otlphttp-response: the answer has the encoding of the request; what was not
-taken is counted in ``partialSuccess``; 400, 413 and 415 are not sent again, 429 and 503 are.
-"""
+taken is counted in ``partialSuccess``; 400, 413 and 415 are not sent again, 429 and 503 are."""
 
 import json
 from collections import defaultdict
@@ -73,8 +71,7 @@ async def add(request: HttpRequest) -> HttpResponse:
 
     Searches, reranks, and calls of models and tools are understood, by the conventions of OpenInference and of
     OpenTelemetry. A span that is known already changes nothing. The header ``X-Mnemoscope-User`` names the chat user;
-    without it the attribute ``user.id`` does.
-    """
+    without it the attribute ``user.id`` does."""
     media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type not in (JSON, PROTOBUF):
         return _refused(JSON, UnreadableTraces(415, f"Send {PROTOBUF} or {JSON}."))

@@ -1,7 +1,5 @@
-"""The addresses under ``/v1/``: a router for each noun; an unknown address is refused in JSON as well.
-
-Login sessions are ignored here, so neither the login page nor the CSRF check comes before an endpoint.
-"""
+"""The addresses under ``/v1/``: a router for each noun; an unknown address is refused in JSON as well. Login sessions
+are ignored here, so neither the login page nor the CSRF check comes before an endpoint."""
 
 import json
 import re

@@ -1,9 +1,6 @@
 """The tools that change a memory: what an agent remembers is stored at once, a change of topics is proposed, looked at
-and only then made.
-
-A proposal is signed and kept by the agent, so that what is made is what was looked at. Topics never change: if one of
-them is retired meanwhile, the change is refused, and nothing happens twice.
-"""
+and only then made. A proposal is signed and kept by the agent, so that what is made is what was looked at. Topics never
+change: if one of them is retired meanwhile, the change is refused, and nothing happens twice."""
 
 from __future__ import annotations
 
@@ -218,7 +215,7 @@ async def report_miss(memory: Memory, asked: MissArguments) -> ToolAnswer:
     body = MissBody(user=memory.name, **asked.model_dump())
     made = await in_thread(misses.reported, memory.grant, body)
     await misses.ended(made.run)
-    found = memory.values(await answered(MissAnswer, misses.whole, memory.grant, made.pk))
+    found = memory.values(await answered(MissAnswer, misses.one, memory.grant, made.pk))
     tried = [f"- {each['does']} {each['result']}" for each in found["remedies"]]
     where = f"People put it right here: {found['url']}"
     return ToolAnswer("\n".join([found["sentence"] or "It is not known yet why.", *tried, where]), found)

@@ -2,8 +2,7 @@
 and a person at a browser lets it in. The server of OAuth is that of django-allauth, loaded with ``MCP_OAUTH`` alone.
 
 What a person grants is a row beside the API tokens: it is listed, counted and revoked there. It opens what that person
-may open at the time of each request, so a role that is taken away is taken from the clients too.
-"""
+may open at the time of each request, so a role that is taken away is taken from the clients too."""
 
 import secrets
 from collections.abc import Callable, Mapping

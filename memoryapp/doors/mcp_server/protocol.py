@@ -1,7 +1,5 @@
-"""The protocol, by the official package ``mcp``: each request is answered by itself, with one JSON document.
-
-No session is kept, so any web process answers any request. A client that disconnects cancels its call; a run goes on.
-"""
+"""The protocol, by the official package ``mcp``: each request is answered by itself, with one JSON document. No session
+is kept, so any web process answers any request. A client that disconnects cancels its call; a run goes on."""
 
 import asyncio
 import logging

@@ -12,7 +12,7 @@ from memoryapp.doors.api.shapes.answers import WordsAnswer
 from memoryapp.doors.api.shapes.curation import EditsAnswer, TopicAnswer
 from memoryapp.doors.api.shapes.runs import RecallAnswer, RecallBody, WhyNotAnswer
 from memoryapp.doors.mcp_server.tool import Arguments, Memory, ToolAnswer, refused, tool
-from memoryapp.engine.memory import LONGEST_PHRASE, MOST_PHRASES, parse_topic_id
+from memoryapp.engine.memory import LONGEST_PHRASE, MOST_PHRASES
 from memoryapp.engine.sight import LONGEST
 from memoryapp.engine.strategies import DEFAULT, PLAIN, STRATEGIES
 from memoryapp.models import Run
@@ -114,7 +114,7 @@ async def _ended(memory: Memory, **asked: Any) -> Run:
 async def read_topic(memory: Memory, asked: TopicArguments) -> ToolAnswer:
     """Returns a topic with all its messages. An id that an edit has retired returns the topics that hold its messages
     now."""
-    found = memory.values(await answered(TopicAnswer, lists.shown, memory.grant, parse_topic_id(asked.topic)))
+    found = memory.values(await answered(TopicAnswer, lists.topic, memory.grant, asked.topic))
     return ToolAnswer("\n\n".join(_topic_text(topic) for topic in found["topics"]) or "It has no messages now.", found)
 
 
@@ -132,7 +132,7 @@ async def why_not(memory: Memory, asked: WhyNotArguments) -> ToolAnswer:
     """Says why a run did not choose a topic, a message or what some words say, and what would have changed that. Give
     exactly one of topic, message and text."""
     why = (asked.run, asked.topic, asked.message, asked.text)
-    found = memory.values(await answered(WhyNotAnswer, runs.explained, memory.grant, *why))
+    found = memory.values(await answered(WhyNotAnswer, runs.why, memory.grant, *why))
     tried = [f"- {each['change']}: {each['result']}" for each in found["counterfactuals"]]
     return ToolAnswer("\n".join([found["sentence"], *tried]), found)
 

@@ -5,5 +5,4 @@ spans were taken. ``wire`` reads bytes to spans, ``openinference`` and ``genai``
 conventions as steps, ``course`` makes events of the steps of a trace, ``arrival`` stores them while the trace
 grows, and ``ending`` ends traces that stay quiet.
 
-The room may import runs. It knows nothing of HTTP.
-"""
+The room may import runs. It knows nothing of HTTP."""

@@ -2,8 +2,7 @@
 
 A trace is one run of a chat user. It grows until its root has ended, or nothing comes for ``ending.QUIET``. Spans that
 come later still belong to it while its spans are kept (``LATE``); afterwards they change nothing. One transaction takes
-everything that a request has for a chat user, so that it can be sent again after any failure.
-"""
+everything that a request has for a chat user, so that it can be sent again after any failure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

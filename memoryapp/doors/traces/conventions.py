@@ -3,8 +3,7 @@
 Attributes are those of ``opentelemetry-semantic-conventions`` 0.66b2 (``gen_ai``). The operations on a memory
 (``search_memory``, ``gen_ai.memory.*``) are those of open-telemetry/semantic-conventions-genai, pull request 140. Of
 earlier conventions, ``gen_ai.prompt.0.content`` and ``gen_ai.completion.0.content`` are understood as well, and so are
-the spans of Vercel's AI SDK (``ai.*``, https://ai-sdk.dev/docs/ai-sdk-core/telemetry), which name no operation.
-"""
+the spans of Vercel's AI SDK (``ai.*``, https://ai-sdk.dev/docs/ai-sdk-core/telemetry), which name no operation."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

@@ -5,8 +5,7 @@ documents are candidates. A call of a model is a turn. What was chosen is what a
 documents whose text a later call of a model contains; without such a text, every document. A note says which.
 
 Events have the times of their spans. They may therefore change while spans are missing; the last one, too, as long as
-late spans are taken.
-"""
+late spans are taken."""
 
 import hashlib
 import re

@@ -1,7 +1,5 @@
-"""Requests and answers of OTLP in protobuf, with the package ``opentelemetry-proto``.
-
-Messages are turned into the objects that the JSON mapping has, so that one reader serves both.
-"""
+"""Requests and answers of OTLP in protobuf, with the package ``opentelemetry-proto``. Messages are turned into the
+objects that the JSON mapping has, so that one reader serves both."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -32,11 +30,9 @@ class ParsedSpan(NamedTuple):
 
 
 def has_more_values(content: bytes, most: int) -> bool:
-    """Whether a body has more than ``most`` texts and nested messages.
-
-    They are counted by the lengths in the body, before anything is made of them: an empty one takes two bytes here and
-    hundreds as objects. Raises ValueError for a body that is no request.
-    """
+    """Whether a body has more than ``most`` texts and nested messages. They are counted by the lengths in the body,
+    before anything is made of them: an empty one takes two bytes here and hundreds as objects. Raises ValueError for a
+    body that is no request."""
     count = 0
     inside: list[tuple[Any, int]] = []
     message, at, end = ExportTraceServiceRequest.DESCRIPTOR, 0, len(content)

@@ -20,10 +20,8 @@ MOST_LISTED = 500
 @dataclass(frozen=True, slots=True)
 class SentSpan:
     """``trace`` has 32 and ``id`` 16 hexadecimal digits; ``parent`` is empty for a root, also where the parent is in
-    another process. Times are nanoseconds since 1970. ``fault`` is empty unless the span failed.
-
-    Values of ``attributes`` are texts, numbers, booleans, and lists and mappings of these.
-    """
+    another process. Times are nanoseconds since 1970. ``fault`` is empty unless the span failed. Values of
+    ``attributes`` are texts, numbers, booleans, and lists and mappings of these."""
 
     trace: str
     id: str

@@ -2,8 +2,7 @@
 
 Protobuf needs the package ``opentelemetry-proto``. Of JSON the protocol's own mapping is read: identifiers are
 hexadecimal, numbers of 64 bits may be texts, unknown fields are ignored.
-https://opentelemetry.io/docs/specs/otlp/#otlphttp
-"""
+https://opentelemetry.io/docs/specs/otlp/#otlphttp"""
 
 import re
 import zlib

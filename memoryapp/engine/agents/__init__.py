@@ -3,8 +3,7 @@
 In come messages, topics or a file, and a ``Chat``; out comes an ``Ask`` (module ``ask``), which holds the question and
 afterwards its answer. Each has its prompts and a value ``AGENT``, which is listed here; ``enricher`` and ``verifier``
 have none, because they are asked within runs, whose strategies list their prompts. ``message_lines``, ``small_topics``,
-``rewrites`` and ``summary_checks`` are parts that agents use. An agent changes nothing and imports the engine alone.
-"""
+``rewrites`` and ``summary_checks`` are parts that agents use. An agent changes nothing and imports the engine alone."""
 
 from memoryapp.engine.agents import archivist, describer, merger, paraphraser, splitter
 from memoryapp.engine.agents.ask import Agent

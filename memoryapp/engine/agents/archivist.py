@@ -2,8 +2,7 @@
 
 The question depends on the messages alone, so the same topic leads to the same question whatever else the memory
 contains. A finding names the messages that state it; a finding without any message of the talk is discarded. A talk
-that is too long for one question is read in parts, and in ``halves`` where an answer was cut off.
-"""
+that is too long for one question is read in parts, and in ``halves`` where an answer was cut off."""
 
 import json
 from bisect import bisect_left

@@ -50,8 +50,7 @@ class Ask(Generic[_Answer]):
     for again: a complete list would be as long the next time. With ``is_covering``, ``read`` itself sees by what the
     answer covers whether its JSON broke off. With ``needs_media`` the model is never asked without the media.
     ``events`` are those so far; at the end there is either an ``answer`` or a ``failure``. When an ``answer`` is given
-    at the start, the model is not asked.
-    """
+    at the start, the model is not asked."""
 
     def __init__(
         self,
@@ -194,11 +193,9 @@ class Ask(Generic[_Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent that is asked outside of runs, so that each of its questions is stored as a call.
-
-    ``name`` is stored with the call, ``label`` is the English word for people. ``model`` names the setting with its
-    model. ``stage`` is the stage of background work that its costs belong to, or ``runs`` for those of recalls.
-    """
+    """An agent that is asked outside of runs, so that each of its questions is stored as a call. ``name`` is stored
+    with the call, ``label`` is the English word for people. ``model`` names the setting with its model. ``stage`` is
+    the stage of background work that its costs belong to, or ``runs`` for those of recalls."""
 
     name: str
     label: str

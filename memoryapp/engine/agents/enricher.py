@@ -1,8 +1,6 @@
-"""The enricher: an agent that rewrites the query for search, as one line, from the running conversation.
-
-It must not guess. A word that the model does not know stays as it was typed ("мениск" must never become "MinIO"), and
-nothing is added that the user did not mean. When the model fails, the raw query is used.
-"""
+"""The enricher: an agent that rewrites the query for search, as one line, from the running conversation. It must not
+guess. A word that the model does not know stays as it was typed ("мениск" must never become "MinIO"), and nothing is
+added that the user did not mean. When the model fails, the raw query is used."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -67,8 +65,7 @@ async def enrich(
     that the endpoint lacks are emitted; all else about the call is in the returned event.
 
     ``variables`` replace those of the prompt: a run that is tried again sends the same ones, whatever has changed.
-    Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have rejected.
-    """
+    Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have rejected."""
     if chat is None:
         return QueryEnriched(query, query, note="no_model", seconds=0.0)
     filled = enrich_variables(

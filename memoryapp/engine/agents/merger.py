@@ -1,7 +1,5 @@
-"""The merger: an agent that judges whether topics are one, and words the summary of topics that are merged.
-
-The model reads the messages of all topics, each topic with an even share of the characters.
-"""
+"""The merger: an agent that judges whether topics are one, and words the summary of topics that are merged. The model
+reads the messages of all topics, each topic with an even share of the characters."""
 
 import json
 import re
@@ -44,12 +42,9 @@ _OPENS_CODE = re.compile(r"\s*+[{\[`]")
 
 @dataclass(frozen=True, slots=True)
 class MergeVerdict:
-    """Whether topics are one, and why.
-
-    ``reason`` and ``summary`` are one line of at most 500 characters each. A verdict that ``should_merge`` has both;
-    any other has no ``summary``, and may have no ``reason``. ``fault`` says why the model's summary cannot be used;
-    such a merge is for a person to decide.
-    """
+    """Whether topics are one, and why. ``reason`` and ``summary`` are one line of at most 500 characters each. A
+    verdict that ``should_merge`` has both; any other has no ``summary``, and may have no ``reason``. ``fault`` says why
+    the model's summary cannot be used; such a merge is for a person to decide."""
 
     should_merge: bool
     reason: str

@@ -1,8 +1,5 @@
-"""The splitter: an agent that divides a talk into topics, for the worker and for curators.
-
-Whatever the model answers, the drafts contain each message exactly once and in order, so that they can be stored as
-they are.
-"""
+"""The splitter: an agent that divides a talk into topics, for the worker and for curators. Whatever the model answers,
+the drafts contain each message exactly once and in order, so that they can be stored as they are."""
 
 from __future__ import annotations
 
@@ -23,46 +20,28 @@ from memoryapp.engine.embeddings import Embedder, EmbeddingError, Vectors
 from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import Stretch, cover
 from memoryapp.engine.offline.segmenter import joined as ranges_joined
-from memoryapp.engine.prompts.prompt import (
-    NONE,
-    PROFILE,
-    TOPIC,
-    UNEDITED,
-    BuiltInPrompt,
-    Language,
-    PromptBook,
-    PromptVariable,
-    texts_beside,
-)
+from memoryapp.engine.prompts import prompt
 from memoryapp.engine.prompts.prompt import gettext_noop as _
-from memoryapp.engine.text.answers import (
-    INTEGER,
-    MOST_ANSWER_CHARS,
-    TEXT,
-    clipped,
-    line,
-    list_schema,
-    mended,
-    object_schema,
-    objects_with,
-)
+from memoryapp.engine.text import answers
 from memoryapp.engine.text.languages import general, is_general
 from memoryapp.engine.text.lines import quoted
 from memoryapp.engine.text.summaries import Summarise
 
-SPLIT = BuiltInPrompt(
+SPLIT = prompt.BuiltInPrompt(
     "split",
     title=_("Propose a split"),
     purpose=_("Proposes to a curator where to split a topic."),
-    texts=texts_beside(__file__, "split"),
-    variables=(TOPIC, PROFILE, PromptVariable("sizes", _("how small and how many topics may be"))),
-    required=(TOPIC,),
+    texts=prompt.texts_beside(__file__, "split"),
+    variables=(prompt.TOPIC, prompt.PROFILE, prompt.PromptVariable("sizes", _("how small and how many topics may be"))),
+    required=(prompt.TOPIC,),
 )
 AGENT = Agent("splitter", _("splitter"), (SPLIT,), model="SPLITTER_MODEL", stage="archive")
 
-SPLIT_SCHEMA = object_schema(
-    topics=list_schema(object_schema(summary=TEXT, start_msg_id=INTEGER, end_msg_id=INTEGER)),
-    stragglers=list_schema(INTEGER),
+SPLIT_SCHEMA = answers.object_schema(
+    topics=answers.list_schema(
+        answers.object_schema(summary=answers.TEXT, start_msg_id=answers.INTEGER, end_msg_id=answers.INTEGER)
+    ),
+    stragglers=answers.list_schema(answers.INTEGER),
 )
 _MOST_PARTS = 200
 # A model whose answer contains less of the talk than this is asked once more.
@@ -74,11 +53,9 @@ _LAST_DIGITS = re.compile(r"\d{1,18}(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """A talk divided into drafts: in order, each of consecutive messages, all of them together.
-
-    ``left_out`` counts the messages that the model's answer did not mention; ``unfit`` names the drafts, by their first
-    messages, whose summaries cannot be used, see ``summary_checks``.
-    """
+    """A talk divided into drafts: in order, each of consecutive messages, all of them together. ``left_out`` counts the
+    messages that the model's answer did not mention; ``unfit`` names the drafts, by their first messages, whose
+    summaries cannot be used, see ``summary_checks``."""
 
     drafts: list[TopicDraft]
     left_out: int = 0
@@ -119,7 +96,7 @@ def propose_topics(
     *,
     chat: Chat,
     seconds: float,
-    prompts: PromptBook = UNEDITED,
+    prompts: prompt.PromptBook = prompt.UNEDITED,
     profile: str = "",
     least: int = 1,
     parts: int = 1,
@@ -129,8 +106,7 @@ def propose_topics(
     The model is asked to make at least ``parts`` topics of at least ``least`` messages each. Messages that its answer
     leaves out become drafts of their own. An answer that leaves out more than half of the messages, or a summary, or
     with a summary that cannot be used, is asked for once more; a division may be scant or unfit even so. Without
-    messages the model is not asked.
-    """
+    messages the model is not asked."""
     lines = MessageLines(messages, MOST_CHARS)
     places = _Places(messages, lines.step)
     text = SPLIT.of(prompts, language_of_messages(messages))
@@ -140,7 +116,7 @@ def propose_topics(
         text,
         {
             "topic": lines.text(),
-            "profile": quoted(profile.strip()) or NONE[text.language],
+            "profile": quoted(profile.strip()) or prompt.NONE[text.language],
             "sizes": " ".join([at_least % max(least, 2), *([too_long % parts] if parts > 1 else [])]),
         },
         read=lambda answer: _division(answer, messages, places, text.language),
@@ -151,9 +127,11 @@ def propose_topics(
     )
 
 
-def _division(answer: str, messages: Sequence[MessageContent], places: _Places, language: Language) -> Division | None:
+def _division(
+    answer: str, messages: Sequence[MessageContent], places: _Places, language: prompt.Language
+) -> Division | None:
     """The drafts in an answer; None where it names no part of the talk. Raises Incomplete."""
-    parts = objects_with(mended(answer[:MOST_ANSWER_CHARS]), "start_msg_id")[:_MOST_PARTS]
+    parts = answers.objects_with(answers.mended(answer[: answers.MOST_ANSWER_CHARS]), "start_msg_id")[:_MOST_PARTS]
     spans = [span for part in parts if (span := places.span(part))]
     if not spans:
         return None
@@ -174,7 +152,9 @@ def _division(answer: str, messages: Sequence[MessageContent], places: _Places, 
     return found
 
 
-def _faults(drafts: Sequence[TopicDraft], messages: Sequence[MessageContent], language: Language) -> dict[int, str]:
+def _faults(
+    drafts: Sequence[TopicDraft], messages: Sequence[MessageContent], language: prompt.Language
+) -> dict[int, str]:
     """What to tell the model about each summary that cannot be used, by the first message of its draft."""
     by_id = {message.id: message for message in messages}
     unnamed = general(messages)
@@ -218,7 +198,7 @@ class _Places:
             ends = self._place[from_id], self._place[self._ids[max(bisect_right(self._ids, high) - 1, 0)]]
         start, end = min(ends), max(ends)
         whole = min(end - end % self._step + self._step, self._count) - 1
-        summary = clipped(line(part.get("summary")), LONGEST_SUMMARY)
+        summary = answers.clipped(answers.line(part.get("summary")), LONGEST_SUMMARY)
         return _Span(start - start % self._step, whole, summary)
 
 
@@ -236,8 +216,8 @@ def _named(draft: TopicDraft, messages: Sequence[MessageContent]) -> TopicDraft:
     if draft.summary:
         return draft
     asked = [message for message in messages if message.role == "user"]
-    text = next((text for message in [*asked, *messages] if (text := line(message.text))), "")
-    return TopicDraft(clipped(text, _MADE_UP_SUMMARY_CHARS) or general(messages), draft.messages)
+    text = next((text for message in [*asked, *messages] if (text := answers.line(message.text))), "")
+    return TopicDraft(answers.clipped(text, _MADE_UP_SUMMARY_CHARS) or general(messages), draft.messages)
 
 
 # Topics that a model cut too small are joined to a neighbour.
@@ -263,8 +243,7 @@ async def joined(
 
     A draft stays small when it is the only one, or when either neighbour would have more than ``most_chars`` characters
     with it. Without vectors the shorter pause decides about the neighbour. ``summarise`` words a topic that the model's
-    summaries would misname.
-    """
+    summaries would misname."""
     by_id = {message.id: message for message in messages}
     parts = [tuple(by_id[id] for id in draft.messages) for draft in drafts]
 
@@ -309,5 +288,5 @@ async def _as_one(drafts: Sequence[TopicDraft], by_id: dict[int, MessageContent]
     named = [draft for draft in drafts if not is_general(draft.summary)]
     if 2 * sum(len(draft.messages) for draft in named) > len(ids):
         summaries = dict.fromkeys(draft.summary.strip().rstrip(".") for draft in named)
-        return TopicDraft(clipped("; ".join(summaries), LONGEST_SUMMARY), ids)
+        return TopicDraft(answers.clipped("; ".join(summaries), LONGEST_SUMMARY), ids)
     return TopicDraft(await summarise([by_id[id] for id in ids]), ids)

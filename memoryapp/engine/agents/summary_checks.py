@@ -1,7 +1,5 @@
-"""Checks of a summary that a model wrote: whether it says what its messages say, in their script, and only words.
-
-Each of its names and numbers stands in them, and most of its other words too. Whether it is good is not judged.
-"""
+"""Checks of a summary that a model wrote: whether it says what its messages say, in their script, and only words. Each
+of its names and numbers stands in them, and most of its other words too. Whether it is good is not judged."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

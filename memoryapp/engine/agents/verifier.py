@@ -1,7 +1,5 @@
-"""The verifier: an agent that judges which sources say what an answer states.
-
-It reads the sources as the writer of the answer read them, and all statements in one question.
-"""
+"""The verifier: an agent that judges which sources say what an answer states. It reads the sources as the writer of the
+answer read them, and all statements in one question."""
 
 from collections.abc import Mapping, Sequence
 

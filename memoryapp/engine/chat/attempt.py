@@ -3,8 +3,7 @@
 The outcome is a ``Reply`` or a ``Problem``; a stream also yields the reply so far. A stream is read to its end, so that
 the connection can be used again. An error after the complete answer is ignored; an error before that makes the answer a
 ``Problem``. An answer ends at ``[DONE]``, at the end of the connection, or with silence: after an empty delta with a
-reason, after what needs no continuation, or, with a note, when the time is nearly over.
-"""
+reason, after what needs no continuation, or, with a note, when the time is nearly over."""
 
 import asyncio
 import math

@@ -8,8 +8,7 @@ an endpoint the request to stream, by chance (a router uses several providers, a
 alike): the request that saw it steps down at once, all others only after three times in a row. Only a refusal of the
 request itself counts: when a server fails, its words describe the failure, not a missing ability. The answer format has
 a ladder of its own for turns with tools, because Gemini refuses the two only together. Media have no ladder: the caller
-continues with the text alone, and later requests with media of that kind are not sent.
-"""
+continues with the text alone, and later requests with media of that kind are not sent."""
 
 import time
 from collections import Counter
@@ -40,8 +39,7 @@ class Abilities:
     its reasoning. ``left_out`` are fields of its messages that must not come back. ``blank`` is the content of messages
     that only call tools. ``schemas`` are sent with or without the words that make them strict. ``must_stream``: whole
     answers are refused. ``short_ids``: ids of calls have nine letters and digits. ``named_results``: results of tools
-    have the names of their tools.
-    """
+    have the names of their tools."""
 
     forced_choice: str = "function"
     free_choice: str = "auto"

@@ -2,8 +2,7 @@
 
 Between attempts the client either learns (it gives up an ability, and remembers that for the endpoint and model) or
 waits (after 408, 429, 5xx, a broken connection or stream, or an error inside HTTP 200). All attempts share the seconds
-of the request. What failed attempts were billed is added to the reply or to the error.
-"""
+of the request. What failed attempts were billed is added to the reply or to the error."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -41,8 +40,7 @@ class ChatOptions:
 
     An empty ``reasoning_effort`` is not sent. ``response_healing`` is OpenRouter's repair of broken JSON; it works only
     on whole answers, so turns with an answer format are then not streamed. ``provider`` is OpenRouter's routing object;
-    ``fallback_models`` are asked in order when the model cannot answer.
-    """
+    ``fallback_models`` are asked in order when the model cannot answer."""
 
     stream: bool = False
     reasoning_effort: str = "low"

@@ -1,9 +1,6 @@
-"""Reads OpenAI's chat completions as values.
-
-Endpoints deviate from the format: an error inside HTTP 200, content in parts, tool calls without ids or with arguments
-that are not text, reasoning under two names or within the content, no usage. Reading tolerates all of that and never
-raises.
-"""
+"""Reads OpenAI's chat completions as values. Endpoints deviate from the format: an error inside HTTP 200, content in
+parts, tool calls without ids or with arguments that are not text, reasoning under two names or within the content, no
+usage. Reading tolerates all of that and never raises."""
 
 import json
 import re

@@ -6,8 +6,7 @@ knows no ``top_n``) or made smaller (Text Embeddings Inference takes so many tex
 The answers are a list of scores by ``index``, alone or under one of several names (``results``, ``data``, DashScope's
 ``output.results``, NVIDIA's ``rankings``), or the scores alone, in order (DeepInfra). An answer for some of the texts
 counts for those: who answers with the best only gives the rest no better score than the last of them. A failed call is
-not repeated: the caller continues without scores.
-"""
+not repeated: the caller continues without scores."""
 
 import asyncio
 import json

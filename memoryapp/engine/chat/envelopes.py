@@ -3,8 +3,7 @@
 Servers that do not know a model's marks leave its tool call in the text, or everything in the reasoning; gateways turn
 an answer in a requested format into the call of a tool that was never offered; models write JSON into a text of JSON.
 Gateways escape an answer as if it were shown in a page. What is meant is unmistakable, so it is read; every such
-reading leaves a note.
-"""
+reading leaves a note."""
 
 import ast
 import html

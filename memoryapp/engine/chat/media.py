@@ -1,8 +1,6 @@
-"""Media that come with a query, in OpenAI's content parts.
-
-The bytes are stored beside the events, never in them: a ``MediaItem`` refers to them by their hash. Only embedded
-content is accepted, because an address would make an outside endpoint fetch whatever it refers to.
-"""
+"""Media that come with a query, in OpenAI's content parts. The bytes are stored beside the events, never in them: a
+``MediaItem`` refers to them by their hash. Only embedded content is accepted, because an address would make an outside
+endpoint fetch whatever it refers to."""
 
 import base64
 import binascii

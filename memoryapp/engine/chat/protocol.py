@@ -8,8 +8,7 @@ implements the same protocol in ``offline.scorer``.
     LLMError
     ├── LLMTimeout       no answer within the time given
     ├── LLMRefused       the endpoint says no: 400, 401, 402, 403, 404 (never tried again)
-    └── LLMUnavailable   408, 429, 5xx, a broken line, HTTP 200 that carries an error
-"""
+    └── LLMUnavailable   408, 429, 5xx, a broken line, HTTP 200 that carries an error"""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ class ChatRequest:
 
     ``force_tool`` names the tool that must be called. ``tools_off`` holds tools that the conversation has used and that
     may not be called in this turn; some providers require them to be declared anyway. ``answer_schema`` is the JSON
-    schema of the answer (None asks for no format). ``seconds`` bounds all attempts together.
-    """
+    schema of the answer (None asks for no format). ``seconds`` bounds all attempts together."""
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[Mapping[str, Any]] = ()
@@ -75,8 +73,7 @@ class Reply:
 
     ``refusal`` holds the words with which the model refused to answer. An empty ``text`` without tool calls is
     possible: the reply is empty. ``usage`` counts all attempts; ``provider`` is who served the request, if a router
-    says so. ``notes`` say where the reply was read in another way than it came.
-    """
+    says so. ``notes`` say where the reply was read in another way than it came."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()

@@ -2,8 +2,7 @@
 
 OpenAI has an object ``error``; Gemini wraps it in a list; vLLM, Mistral and gateways put ``message`` at the top;
 FastAPI sends ``detail``, a text or a list with the place of each fault; MiniMax sends ``base_resp`` with HTTP 200;
-others send a text, or a page. Reading never raises.
-"""
+others send a text, or a page. Reading never raises."""
 
 import json
 import re

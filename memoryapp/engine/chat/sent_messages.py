@@ -2,8 +2,7 @@
 
 Of the model's own messages only what belongs there goes back: role, content, calls, and what providers need to
 recognise their reasoning. Everything else that they sent (``annotations``, ``refusal``, ``reasoning`` in words) strict
-endpoints refuse, some of them only in what they sent themselves.
-"""
+endpoints refuse, some of them only in what they sent themselves."""
 
 import json
 from collections.abc import Mapping, Sequence

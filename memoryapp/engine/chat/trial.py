@@ -1,8 +1,6 @@
-"""What a connected endpoint can do: eight small questions, asked at once, each with what it refused in its own words.
-
-A question is asked as a run would ask it, by a client that has learnt nothing yet: so a finding says what works, and
-what a run does instead. All of it is bounded in time, and nothing is remembered.
-"""
+"""What a connected endpoint can do: eight small questions, asked at once, each with what it refused in its own words. A
+question is asked as a run would ask it, by a client that has learnt nothing yet: so a finding says what works, and what
+a run does instead. All of it is bounded in time, and nothing is remembered."""
 
 import asyncio
 import time

@@ -28,8 +28,7 @@ class EventKind:
     ``lane`` is the part of a run that the event belongs to, ``look`` what it resembles when it is drawn, ``then`` what
     the run does after it (nothing after the last event), ``told`` the step that somebody who waits for an answer is
     told of, ``ends`` the stage of a run that ends with it. A kind after which the run waits for a model, or ends,
-    ``is_before_wait``, so it is stored at once.
-    """
+    ``is_before_wait``, so it is stored at once."""
 
     __slots__ = ()
 
@@ -76,10 +75,8 @@ class EventKind:
 
     def marks(self) -> Mapping[str, str]:
         """What the event says of candidates, by id: ``requested``, ``read``, ``chosen``, ``instead`` of a choice,
-        ``dropped``, or the stage of a filter that removed it.
-
-        The marks of all events up to a step give every candidate's state at that step.
-        """
+        ``dropped``, or the stage of a filter that removed it. The marks of all events up to a step give every
+        candidate's state at that step."""
         return {}
 
 
@@ -94,8 +91,7 @@ class ContextPart:
 
     ``name`` is profile, inner_circle, recent_topics, topics, unsure, people or artifacts. ``text`` is what was handed
     over; for ``topics`` and ``unsure`` it is empty, because that text is assembled from the messages whenever it is
-    requested. ``items`` counts the entries of the part.
-    """
+    requested. ``items`` counts the entries of the part."""
 
     name: Code
     chars: int

@@ -32,11 +32,8 @@ class StepStarted(EventKind, look="step", then="tools"):
 @dataclass(frozen=True, slots=True)
 class ToolUsed(EventKind, look="tool", then="tools", told="tool"):
     """A call of a tool ended: it answered, was cancelled because it took too long (``late``), was ``refused``, or
-    ``failed``.
-
-    ``arguments`` and ``result`` summarise input and output as numbers, codes and short texts, never as whole documents.
-    ``topics`` are those whose messages the tool returned; ``code`` says why there is no result.
-    """
+    ``failed``. ``arguments`` and ``result`` summarise input and output as numbers, codes and short texts, never as
+    whole documents. ``topics`` are those whose messages the tool returned; ``code`` says why there is no result."""
 
     kind: ClassVar[str] = "tool_used"
     step: int
@@ -81,8 +78,7 @@ class StatementCheck:
     ``support`` is what their words say of it: ``in_words``, ``differs``, ``contradicted``, or ``unchecked`` where words
     tell nothing. ``missing`` are its words that they lack, ``turned`` those of which they say something else.
     ``judged`` is whether a model says that the sources say it, None when none was asked. One that is not ``kept`` was
-    left out of the answer.
-    """
+    left out of the answer."""
 
     text: str
     support: Literal["in_words", "differs", "contradicted", "unchecked"]
@@ -121,8 +117,7 @@ class Answered(EventKind, lane="result", look="answer", then="locate"):
     none. ``unsupported`` statements were left out; ``misquoted`` counts those that cited a source that does not say so,
     while another one does, which is cited instead. ``dropped_numbers`` cited no source, ``dropped_statements`` cited
     nothing at all. ``notes`` are remarks for people; ``note`` is the same in English for programs, and empty in a row.
-    ``cut``: the model ran into its limit of tokens.
-    """
+    ``cut``: the model ran into its limit of tokens."""
 
     kind: ClassVar[str] = "answered"
     text: str

@@ -64,8 +64,7 @@ If anything is relevant, the first k topics with the highest expected F1 are kep
 also on questions about something else, with an F1 of 1 for an empty choice when nothing contains an answer (8.6 % of
 the answerable ones empty for as many refusals); as further signals the lead of the best, whether a judgement is asked
 for, and the known share of the question. The mean of all scores refuses more (42, 82 and 73 %), but means nothing in a
-memory of a few topics.
-"""
+memory of a few topics."""
 
 import math
 from collections import Counter

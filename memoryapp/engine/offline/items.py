@@ -2,8 +2,7 @@
 
 A person is selected when the query names them, in any grammatical case of a Russian name, or when their line contains
 most of the query. A file is selected when its name, keywords or entities share a word with the query and its whole line
-contains half of it, or when the query refers to it and it was sent in this conversation.
-"""
+contains half of it, or when the query refers to it and it was sent in this conversation."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

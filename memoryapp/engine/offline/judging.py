@@ -5,8 +5,7 @@ F1. The scorer takes the place of a remote model and sees no more than such a mo
 
 Measured on 760 questions over five public two-person conversations, cross-validated by conversation, F1 on whole
 sessions / topics of the archive, always choosing: by score, its lead and words as before .705/.690, by these signals
-.742/.727. The rank as an additional signal changes it by .001 either way.
-"""
+.742/.727. The rank as an additional signal changes it by .001 either way."""
 
 from __future__ import annotations
 
@@ -179,8 +178,7 @@ class Judged:
     query, one that is ``apart`` in another language; it ``lacks_name`` if others like it contain a name of the query,
     and it does not, or if the query is about "my brother" and it speaks of none. About the query and all topics read:
     ``named`` is the one author whom it names, ``other`` who else says most of it, and ``by_others`` how much more than
-    the one named.
-    """
+    the one named."""
 
     topic: JudgedTopic
     chance: float
@@ -250,8 +248,7 @@ def signals(query: str, topics: Sequence[JudgedTopic], read: _Reading, candidate
     The fused score and its lead; the lead of the topic's words; the share of the query in its best consecutive
     messages; whether several things are asked for, alone and times the lead; whether a judgement is asked for; the
     score as deviations from the others; the lead of the words of the one person named; the log of the number of
-    candidates.
-    """
+    candidates."""
     n = len(topics)
     fused = np.array([fused_score(topic.score) for topic in topics], dtype=np.float64)
     lead = leads(fused)
@@ -299,8 +296,7 @@ class _Reading:
 
     ``words`` is the BM25 of each topic, ``together`` the share of the query in its best consecutive messages, both of
     shape (topics,). ``stemmed`` says whether their language has a stemmer here. ``names`` are the stems of names in the
-    query, if a topic in another script was read. ``named`` is the one author whom the query names, or empty.
-    """
+    query, if a topic in another script was read. ``named`` is the one author whom the query names, or empty."""
 
     topics: Sequence[JudgedTopic]
     runs: Sequence[Sequence[_Stretch]]

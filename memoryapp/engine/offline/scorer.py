@@ -3,8 +3,7 @@
 It implements the ``Chat`` protocol and reads only the messages of the request, in OpenAI's format and the formats of
 ``lines``. In its first turn it requests the most promising candidates with one tool call; after reading them it answers
 with reasons and verbatim excerpts. It judges people and files by their lines. The same conversation always gets the
-same reply.
-"""
+same reply."""
 
 import asyncio
 import json

@@ -9,8 +9,7 @@ Measured with the embedded vectors, three of 76 Russian and English topics with 
 other: 9 of 10 cuts lie on a border, half of the borders are found (three quarters after a pause of 25
 minutes), and of the single topics 97 % stay whole. Of 760 questions about five chats between people (recall@5,
 recall@10, F1 of the choice; topics): nothing joined .866, .921, .687 (198); under 6 messages joined .864, .922, .690
-(186); under 10 joined .870, .929, .695 (150), which leaves topics of eight messages undivided.
-"""
+(186); under 10 joined .870, .929, .695 (150), which leaves topics of eight messages undivided."""
 
 from __future__ import annotations
 
@@ -54,11 +53,9 @@ class Stretch:
 def joined(
     stretches: Sequence[Stretch], is_small: Callable[[Stretch], bool], fits: Callable[[Stretch, Stretch], bool]
 ) -> list[tuple[int, int]]:
-    """The ranges of ``stretches`` that become one: first and end, in order, all of them together.
-
-    The smallest is joined first, to the more similar neighbour with which it ``fits``; of equally similar ones, to the
-    one that a shorter pause separates from it. One that fits neither neighbour stays small.
-    """
+    """The ranges of ``stretches`` that become one: first and end, in order, all of them together. The smallest is
+    joined first, to the more similar neighbour with which it ``fits``; of equally similar ones, to the one that a
+    shorter pause separates from it. One that fits neither neighbour stays small."""
     left, ranges = list(stretches), [(at, at + 1) for at in range(len(stretches))]
     alone: set[tuple[int, int]] = set()
     while small := [at for at, one in enumerate(left) if is_small(one) and ranges[at] not in alone]:
@@ -126,8 +123,7 @@ async def segment(
 
     Neighbours that have at most ``together`` messages with each other are joined, and a topic with fewer than ``least``
     messages to the more similar neighbour. A topic with more than
-    ``most_chars`` is divided, unless it is a single message. Raises EmbeddingError.
-    """
+    ``most_chars`` is divided, unless it is a single message. Raises EmbeddingError."""
     if not messages:
         return []
     units = _units(messages)
@@ -144,11 +140,8 @@ async def segment(
 
 def cover(drafts: Sequence[TopicDraft], messages: Sequence[MessageContent]) -> list[TopicDraft]:
     """``drafts`` completed so that they contain each of ``messages`` (oldest first) exactly once, ordered by first
-    message.
-
-    Foreign ids are removed. A message of two drafts stays in the earlier one. Empty drafts are removed, and consecutive
-    messages without a draft become a topic of their own, a general conversation.
-    """
+    message. Foreign ids are removed. A message of two drafts stays in the earlier one. Empty drafts are removed, and
+    consecutive messages without a draft become a topic of their own, a general conversation."""
     message_ids = [message.id for message in messages]
     place = {id: at for at, id in enumerate(message_ids)}
     holder: dict[int, int] = {}

@@ -1,8 +1,6 @@
-"""The embedded embedder: Google's universal sentence encoder, contained in a package, computed with numpy alone.
-
-It needs no network, no key and no second process. It understands Russian and English, and can compare one with the
-other. A text has the same vector alone and in a batch.
-"""
+"""The embedded embedder: Google's universal sentence encoder, contained in a package, computed with numpy alone. It
+needs no network, no key and no second process. It understands Russian and English, and can compare one with the other.
+A text has the same vector alone and in a batch."""
 
 import asyncio
 import os

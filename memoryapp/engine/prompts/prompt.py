@@ -1,8 +1,6 @@
-"""A prompt as a value, and a version of its text.
-
-Everything that people wrote enters a prompt through a variable, quoted and between tags of its own, so that a person
-who edits the text cannot remove that protection by accident. Every variable of a prompt is recorded with the run.
-"""
+"""A prompt as a value, and a version of its text. Everything that people wrote enters a prompt through a variable,
+quoted and between tags of its own, so that a person who edits the text cannot remove that protection by accident. Every
+variable of a prompt is recorded with the run."""
 
 from __future__ import annotations
 
@@ -85,8 +83,7 @@ class BuiltInPrompt:
     answer some other question. A past run can be repeated with another text of a prompt that has a ``trial``.
 
     Raises ValueError for a text with faults, and for a variable that is required but not declared, or declared but
-    not used.
-    """
+    not used."""
 
     name: str
     title: str

@@ -61,8 +61,7 @@ class RerankRequest:
     ``query`` is the user's own text, ``enriched`` the one that was searched, ``baseline`` the ids in plain vector
     order, ``messages`` the running conversation. ``language`` is "en" or "ru"; when it is empty, the query decides.
     ``recent_topics`` and ``inner_circle`` are lines of text. ``variables`` replace those of the prompt when a run is
-    tried again: they are sent unchanged, whatever has changed since.
-    """
+    tried again: they are sent unchanged, whatever has changed since."""
 
     query: str
     enriched: str

@@ -1,8 +1,6 @@
-"""The registry of strategies. In come a query and ports, out come the events of a run; it imports the engine alone.
-
-A strategy is a module or a package with a ``Strategy`` value, which is listed here. No other code compares names of
-strategies.
-"""
+"""The registry of strategies. In come a query and ports, out come the events of a run; it imports the engine alone. A
+strategy is a module or a package with a ``Strategy`` value, which is listed here. No other code compares names of
+strategies."""
 
 from memoryapp.engine.strategies import filter, flash, react, vector
 from memoryapp.engine.strategies.react import plain

@@ -3,8 +3,7 @@
 The first stage keeps the ``initial_top_k`` items with at least ``initial_threshold``. The second stage keeps, in this
 order, those with at least ``threshold``, those before the first drop between neighbours above ``score_gap``, and the
 first ``final_top_k``. The order of the items never changes. Similarities are cosines, whose scale differs from model to
-model, so presets belong to an embedding profile.
-"""
+model, so presets belong to an embedding profile."""
 
 import math
 from collections import Counter

@@ -1,8 +1,6 @@
 """The strategy *filter*: the nearest topics by cosine, filtered in two stages by similarity alone; no model is asked.
-
 Each stage reports what it removed, so that the numbers of a run add up. When nothing is left, the run says whether
-nothing was similar enough, or everything that was found was filtered out.
-"""
+nothing was similar enough, or everything that was found was filtered out."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass

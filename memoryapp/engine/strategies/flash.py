@@ -4,8 +4,7 @@ When something goes wrong with the model, that is an outcome in the last event. 
 are then selected (its interest is worth more than a cosine), or else the nearest by vector. Reranks share nothing.
 
 The first turn forces the tool and requests no format, because some providers refuse both together. Once topics were
-read, or when there are none to read, the turn requests the schema of the answer.
-"""
+read, or when there are none to read, the turn requests the schema of the answer."""
 
 from __future__ import annotations
 
@@ -28,16 +27,7 @@ from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.parameters import Limits, RerankParameters
 from memoryapp.engine.prompts.prompt import ANSWER_NOW, language_of
 from memoryapp.engine.prompts.rerank import ANSWER_SCHEMA, RERANK, RerankRequest, rerank_text, rerank_variables
-from memoryapp.engine.strategies.strategy import (
-    Fallback,
-    Found,
-    Ports,
-    Strategy,
-    StrategyRequest,
-    Trail,
-    chosen,
-    fall_back,
-)
+from memoryapp.engine.strategies import strategy
 from memoryapp.engine.strategies.topics_tool import TopicsTool, joined, named
 from memoryapp.engine.text.answers import Pick, answer_in_words, parse_answer
 from memoryapp.engine.text.excerpts import best_exchanges, is_usable, verify
@@ -48,7 +38,7 @@ _SHORT_CHARS = 8_000
 _SESSION_FILE = re.compile(r"Artifact:session(?::(\d{1,3}))?")
 
 
-async def recall(request: StrategyRequest[RerankParameters], ports: Ports, emit: Emit) -> RunFinished:
+async def recall(request: strategy.StrategyRequest[RerankParameters], ports: strategy.Ports, emit: Emit) -> RunFinished:
     """The query is rewritten by one model, searched, and selected from by another."""
     search = await ports.search(await ports.enrich(emit))
     emit(search.line)
@@ -61,7 +51,9 @@ async def recall(request: StrategyRequest[RerankParameters], ports: Ports, emit:
     return replace(finished, rerank_seconds=round(time.perf_counter() - began, 6))
 
 
-def _rerank_request(request: StrategyRequest[RerankParameters], enriched: str, found: Found) -> RerankRequest:
+def _rerank_request(
+    request: strategy.StrategyRequest[RerankParameters], enriched: str, found: strategy.Found
+) -> RerankRequest:
     event, background = found.event, request.background
     return RerankRequest(
         query=request.query,
@@ -88,10 +80,9 @@ async def rerank(
 
     ``ModelProgress`` in between is the text that the model has sent so far. The totals of ``RunFinished`` stay zero:
     they are summed up over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for a
-    prompt that ``prompts.faults`` would have rejected.
-    """
+    prompt that ``prompts.faults`` would have rejected."""
     if not (request.candidates or request.people or request.artifacts):
-        return fall_back(request, "no_candidates", limits.stand_ins)
+        return strategy.fall_back(request, "no_candidates", limits.stand_ins)
     topics = TopicsTool(request.candidates, read_topics, limits)
     conversation = Conversation(
         chat,
@@ -115,12 +106,9 @@ async def rerank(
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a turn asks of the model.
-
-    ``is_last``: the model must answer, because nothing is left to read, or the limit of tool calls is reached.
-    ``must_read``: an answer does not count yet, because the model has not asked for any candidate; a call of another
-    tool, or of no candidate, does not count as reading.
-    """
+    """What a turn asks of the model. ``is_last``: the model must answer, because nothing is left to read, or the limit
+    of tool calls is reached. ``must_read``: an answer does not count yet, because the model has not asked for any
+    candidate; a call of another tool, or of no candidate, does not count as reading."""
 
     is_last: bool
     must_read: bool
@@ -148,12 +136,12 @@ async def _finished(
     request: RerankRequest, limits: Limits, outcome: Reply | Failure, topics: TopicsTool, last: _Turn
 ) -> RunFinished:
     """The last event, from the outcome of the conversation's ``last`` turn."""
-    trail = Trail(topics.requested, topics.unknown, tuple(topics.topics))
+    trail = strategy.Trail(topics.requested, topics.unknown, tuple(topics.topics))
 
     cut = outcome.cause == "cut" if isinstance(outcome, Failure) else outcome.is_at_limit
 
-    def fallen(fallback: Fallback) -> RunFinished:
-        return replace(fall_back(request, fallback, limits.stand_ins, trail), cut=cut)
+    def fallen(fallback: strategy.Fallback) -> RunFinished:
+        return replace(strategy.fall_back(request, fallback, limits.stand_ins, trail), cut=cut)
 
     if isinstance(outcome, Failure):
         return fallen("parse_error" if outcome.cause == "cut" else outcome.cause)
@@ -171,7 +159,7 @@ async def _finished(
     trail = replace(trail, hallucinated=joined(trail.hallucinated, choice.foreign))
     if choice.all_foreign:
         return fallen("all_hallucinated")
-    finished = chosen(
+    finished = strategy.chosen(
         request,
         await _selected_topics(choice.topics, request, limits, topics.topics),
         trail,
@@ -276,4 +264,4 @@ async def _excerpt(
     return excerpt, "model" if excerpt else ""
 
 
-STRATEGY = Strategy("flash", recall, RerankParameters, prompts=(RERANK, ENRICH), needs_model=True)
+STRATEGY = strategy.Strategy("flash", recall, RerankParameters, prompts=(RERANK, ENRICH), needs_model=True)

@@ -1,8 +1,6 @@
-"""Filters that a person types into a query: ``since:2023-09-01 until:2023-10 author:"Anna Petrova" channel:news``.
-
-They are taken as they are written: a day, a month or a year in digits, and names of people and chats. A month or a year
-stands for all its days. The words for them are English and Russian.
-"""
+"""Filters that a person types into a query: ``since:2023-09-01 until:2023-10 author:"Anna Petrova" channel:news``. They
+are taken as they are written: a day, a month or a year in digits, and names of people and chats. A month or a year
+stands for all its days. The words for them are English and Russian."""
 
 import re
 from calendar import monthrange

@@ -34,8 +34,7 @@ class StrategyRequest(Generic[Own]):
 
     ``variables`` replace those of a rerank prompt: a run that is tried again sends its model the same ones, whatever
     has changed since. ``where`` are the filters of a caller or a person, which the ports apply by themselves;
-    ``unread`` are filters in the query that could not be read.
-    """
+    ``unread`` are filters in the query that could not be read."""
 
     query: str
     parameters: Own
@@ -55,10 +54,8 @@ class StrategyRequest(Generic[Own]):
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
     """A passage that a search ranked: its text, and the messages that contain it, oldest first. After a search that is
-    restricted, both are without the messages that it does not permit.
-
-    ``score`` is ``fused`` mapped into (0, 1); ``topics`` are the numbers of the live topics with its messages.
-    """
+    restricted, both are without the messages that it does not permit. ``score`` is ``fused`` mapped into (0, 1);
+    ``topics`` are the numbers of the live topics with its messages."""
 
     id: int
     rank: int
@@ -73,11 +70,9 @@ class FoundPassage:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of a search: candidates as an event, topic ids in plain vector order, passages.
-
-    ``rarity`` is the idf, over all passages, of each stem of the query that any of them contains. ``nearness`` is the
-    best cosine as a share of the usual one of the embedding model; 0 if that is unknown, or there are no vectors.
-    """
+    """The result of a search: candidates as an event, topic ids in plain vector order, passages. ``rarity`` is the idf,
+    over all passages, of each stem of the query that any of them contains. ``nearness`` is the best cosine as a share
+    of the usual one of the embedding model; 0 if that is unknown, or there are no vectors."""
 
     event: CandidatesFound
     baseline: tuple[str, ...]
@@ -88,10 +83,8 @@ class Found:
 
 class FindCandidates(Protocol):
     """Compares everything the owner has with the query. Raises SearchTimeout when the run's seconds are over.
-
     ``fusion`` combines meaning and words into one order. As many of the best ``passages`` are read as requested. Only
-    messages that ``where`` permits are searched; restrictions of the run itself take precedence.
-    """
+    messages that ``where`` permits are searched; restrictions of the run itself take precedence."""
 
     def __call__(self, *, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE) -> Awaitable[Found]: ...
 
@@ -137,8 +130,7 @@ class Ports:
     the owner still has of them. ``rerank_scores`` asks the cross-encoder, or else the embedded scorer. ``deadline`` is
     that of the whole run: every call of a model gets a part of the seconds ``left``. ``writer`` is the model that may
     write an answer; None when no model is connected or models are switched off. ``judge`` says whether
-    its sources say that; None for the writer itself.
-    """
+    its sources say that; None for the writer itself."""
 
     chat: Chat
     enrich: Enrich
@@ -172,8 +164,7 @@ class Strategy(Generic[Own]):
     nearest topics. ``context`` makes the text of the selected topics for the chat model, ``passages`` that of their
     passages. A strategy that ``answers`` ends with words. One that ``plans`` chooses its own steps; a setting can
     switch it off. ``calibrated`` holds, by the name of an embedding profile, defaults of parameters that differ for
-    that profile.
-    """
+    that profile."""
 
     name: str
     recall: Callable[[StrategyRequest[Own], Ports, Emit], Awaitable[RunFinished]]

@@ -1,9 +1,6 @@
-"""The tool ``get_topics_content``, with which a model reads topics before it selects.
-
-Every call is answered, whatever is wrong with it: a model that waits for an answer forever breaks the conversation. The
-topics loaded for one reply are limited in size; the others are listed with their sizes, so that the model can ask
-again.
-"""
+"""The tool ``get_topics_content``, with which a model reads topics before it selects. Every call is answered, whatever
+is wrong with it: a model that waits for an answer forever breaks the conversation. The topics loaded for one reply are
+limited in size; the others are listed with their sizes, so that the model can ask again."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,5 @@
 """The strategy *vector*: the nearest topics by cosine, without a model. It is the baseline that every run is compared
-with.
-"""
+with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -3,8 +3,7 @@
 Models answer with objects, bare numbers, fences, prose around the JSON, or JSON that was cut off. All of these are read
 as the same picks, element by element: a bad element does not affect its neighbours. An unreadable answer is None, and
 never looks like an empty selection. ``answer_in_words`` reads what is no such JSON but plain to any reader: other keys,
-pairs, lines, tables, tags, one sentence. Where anything in it could mean the opposite, it is unreadable.
-"""
+pairs, lines, tables, tags, one sentence. Where anything in it could mean the opposite, it is unreadable."""
 
 import json
 import re

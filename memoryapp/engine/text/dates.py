@@ -17,8 +17,7 @@ Distances are named by twelve of those 760; no figure changes by them, nor one o
 Parts of months and days in words are named by seven of 157 questions about the demo memory and by two of these:
 recall@10 of the Russian ones goes from .860 to .883, MRR of the English ones from .545 to .553, everything else stays.
 Tried beside, and no better: the words of a date not counted as words (English recall@5 +.011, but MRR of the forty
-older ones .797 to .784 and recall@10 of the development set -.001).
-"""
+older ones .797 to .784 and recall@10 of the development set -.001)."""
 
 import re
 from collections.abc import Iterator, Sequence

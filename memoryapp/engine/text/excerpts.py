@@ -11,8 +11,7 @@ exact        a whole message or whole lines of it, character for character
     absent       no message holds it
 
 What a sentence loses may turn its meaning round ("not" is lost first), so a part of a line is no quotation.
-Where a large topic comes without a usable excerpt, ``best_exchanges`` picks whole exchanges by their words.
-"""
+Where a large topic comes without a usable excerpt, ``best_exchanges`` picks whole exchanges by their words."""
 
 import re
 import unicodedata
@@ -351,10 +350,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Saying:
     """The content of a passage, as a ``key`` that its copies share; empty when it is too short to have copies.
-
     ``is_forwarded`` is true when each of its messages was forwarded; ``seconds`` since 1970 is the time of the first
-    one.
-    """
+    one."""
 
     key: bytes
     is_forwarded: bool

@@ -1,8 +1,6 @@
-"""Wording of a question that carries nothing: greetings, courtesy, "remind me", "do you know", "again".
-
-It is taken off before words count and before a vector is made, so a question finds the same with and without it. The
-phrases are data, compared word by word in one spelling, which makes case, accents and punctuation alike.
-"""
+"""Wording of a question that carries nothing: greetings, courtesy, "remind me", "do you know", "again". It is taken off
+before words count and before a vector is made, so a question finds the same with and without it. The phrases are data,
+compared word by word in one spelling, which makes case, accents and punctuation alike."""
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache

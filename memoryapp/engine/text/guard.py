@@ -3,8 +3,7 @@
 In: a text and names of kinds. Out: spots, in order and apart from each other; the text with a mask for each, which is
 the same in every language, so that models understand it. A number counts only with a valid check digit, or where words
 before it say what it is. Of ``detect-secrets`` only the expressions are used: its scanner keeps settings in a global,
-and may ask a provider whether a key works. Some of them take quadratic time, so they see the text through windows.
-"""
+and may ask a provider whether a key works. Some of them take quadratic time, so they see the text through windows."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping

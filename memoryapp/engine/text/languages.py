@@ -1,7 +1,5 @@
-"""Scripts and languages of texts, as far as their letters and their most frequent words show.
-
-``general`` is what a topic is called about which nothing else can be said: small talk, in the language of its messages.
-"""
+"""Scripts and languages of texts, as far as their letters and their most frequent words show. ``general`` is what a
+topic is called about which nothing else can be said: small talk, in the language of its messages."""
 
 import unicodedata
 from collections import Counter

@@ -6,8 +6,7 @@ same without a database, for the embedded scorer.
 
 BM25 is Lucene's (Robertson and Zaragoza 2009, without the constant k1 + 1). Measured on 760 questions over
 five public two-person conversations, passages of 400 characters: k1 from 0.9 to 1.5 and b from 0.3 to 0.75
-lie within 0.005 recall@5 of each other, k1 2.5 loses 0.01 F1; these values sit in the middle of the plateau.
-"""
+lie within 0.005 recall@5 of each other, k1 2.5 loses 0.01 F1; these values sit in the middle of the plateau."""
 
 import re
 import threading
@@ -176,10 +175,8 @@ class Matches:
 @dataclass(frozen=True, slots=True)
 class Weighed:
     """BM25 of n documents. ``total`` has shape (n,); ``terms`` is what each query term adds to it, also (n,).
-
     ``weight`` is the idf of all query terms together, found or not: the measure of a perfect match. ``rarity`` is the
-    idf of each term that was found.
-    """
+    idf of each term that was found."""
 
     total: Floats
     terms: Mapping[str, Floats]
@@ -206,11 +203,9 @@ def rarities(matches: Mapping[str, Matches | None], n: int) -> tuple[Floats, flo
 def bm25(
     matches: Mapping[str, Matches | None], lengths: Floats, common: Mapping[str, int] = MappingProxyType({})
 ) -> Weighed:
-    """Weighs every document against the query's terms; None means a term that no document contains.
-
-    ``lengths`` are the numbers of words of the documents, shape (n,). For ``common`` terms only some matches are given;
-    it maps each to the number of documents that contain it.
-    """
+    """Weighs every document against the query's terms; None means a term that no document contains. ``lengths`` are the
+    numbers of words of the documents, shape (n,). For ``common`` terms only some matches are given; it maps each to the
+    number of documents that contain it."""
     n = len(lengths)
     mean = max(float(lengths.mean()), 1.0) if n else 1.0
     total, terms, rarities = np.zeros(n), dict[str, Floats](), dict[str, float]()

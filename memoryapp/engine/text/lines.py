@@ -3,8 +3,7 @@
 ``quoted`` replaces the one character with which stored text could close a tag or imitate a head or a line of the
 program by its fullwidth form. Each character is replaced by one character, so offsets stay valid and excerpts can be
 found again.
-Labels are English in every language, because ``excerpts`` and the embedded model read them.
-"""
+Labels are English in every language, because ``excerpts`` and the embedded model read them."""
 
 import re
 from collections.abc import Sequence

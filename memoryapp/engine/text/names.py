@@ -102,11 +102,8 @@ def kin_asked(question: str) -> frozenset[str]:
 
 def lead_of_others(named: str, messages: Iterable[tuple[str, str, float]]) -> float:
     """How much more the best message about another speaker says than the best one about the ``named``; 0 when only one
-    side speaks, or nobody is named. Each message is its author, its text and what it says.
-
-    A message is about its author, unless it tells something about the named one, or two people speak and it says "you"
-    and not "I".
-    """
+    side speaks, or nobody is named. Each message is its author, its text and what it says. A message is about its
+    author, unless it tells something about the named one, or two people speak and it says "you" and not "I"."""
     said = [message for message in messages if named and message[0]]
     are_two = len({author for author, _text, _share in said}) == 2
     own, others = list[float](), list[float]()

@@ -3,8 +3,7 @@
 "The operation is not needed" and "the operation is needed" share every stem, and say the opposite. A negation applies
 to the next telling word, and over "and", "or" to the words listed with it ("без бега и прыжков"); where no word follows
 in its clause, to the one before it ("операции нет"). "Not only", a "no," that begins a reply, and the tag of a question
-("isn't it?") negate nothing.
-"""
+("isn't it?") negate nothing."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -7,8 +7,7 @@ there a passage is a window over consecutive messages that overlaps the one befo
 Measured on 760 questions over five public two-person conversations, topics of at most 15 messages
 (recall@5 / MRR): single messages .808/.731, pairs .837/.753, windows of 400 characters .842/.762, of 600
 .838/.766, of 900 .830/.745. On whole sessions as topics (recall@1 / @5 / @10 / MRR): windows of 400 characters
-.646/.880/.937/.805, of 1,400 with up to 200 in common, some 350 tokens, .608/.860/.931/.780.
-"""
+.646/.880/.937/.805, of 1,400 with up to 200 in common, some 350 tokens, .608/.860/.931/.780."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,11 +71,9 @@ def line_of(message: MessageContent) -> str:
 
 
 def parts_of(passage: str, messages: Sequence[MessageContent]) -> list[MessageContent]:
-    """The ``messages`` of a passage, each with that part of its text which the passage contains.
-
-    They may be fewer than the passage is made of. A text that the passage does not contain, because it was changed
-    since, is given whole up to the length of an exchange.
-    """
+    """The ``messages`` of a passage, each with that part of its text which the passage contains. They may be fewer than
+    the passage is made of. A text that the passage does not contain, because it was changed since, is given whole up to
+    the length of an exchange."""
     whole = "\n".join(map(line_of, messages))
     if len(whole) <= len(passage):
         return list(messages)
@@ -199,11 +196,8 @@ _FORM = "Topic Summary: {summary}\n\nConversation Log:\n"
 
 def topic_texts(summary: str, log: Iterable[tuple[str, str]], most: int) -> list[str]:
     """The texts of at most ``most`` characters whose vectors have the topic's vector as their mean; none for an empty
-    topic.
-
-    ``log`` holds role and text of its messages in order. Each piece begins with the summary, so that all have the same
-    subject. They are of about equal length, so that none counts more than its share.
-    """
+    topic. ``log`` holds role and text of its messages in order. Each piece begins with the summary, so that all have
+    the same subject. They are of about equal length, so that none counts more than its share."""
     lines = [f"[{role.capitalize()}]: {text.strip()}" for role, text in log if text.strip()]
     if not lines and not summary.strip():
         return []

@@ -5,8 +5,7 @@ which is a word or a part of one: single characters and pairs together find more
 Zhou 2000, "On the use of words and n-grams for Chinese information retrieval"); pairs are what Lucene's CJK analyser
 makes. Characters of a question or of grammar alone separate terms and are none. Korean words lose their particle first.
 Hindi words are stemmed by Snowball; Arabic and Hebrew ones lose what is written together with them: the article,
-prepositions, plurals. Japanese writes one word in either syllabary (ネコ, ねこ), so their terms are the same.
-"""
+prepositions, plurals. Japanese writes one word in either syllabary (ネコ, ねこ), so their terms are the same."""
 
 import re
 import threading

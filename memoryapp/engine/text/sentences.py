@@ -4,8 +4,7 @@ A sentence ends at its marks before white space, and at a line's end. So a figur
 address and the name of a file are never cut. A full stop after an abbreviation ("e.g.", "т. е.", "J. Smith") or after
 the number of a list item ends no sentence. After an abbreviation that can end a sentence ("etc.", "и т. д.", "2026 г.")
 it does, if the next word begins with a capital letter. The full stops of Chinese and Japanese, which no space follows,
-and those of Hindi, Arabic and Urdu end one always.
-"""
+and those of Hindi, Arabic and Urdu end one always."""
 
 import re
 from collections.abc import Iterator

@@ -9,8 +9,7 @@ So words are compared one by one, and the result names those that differ:
     unchecked     the text shares no script or no language with the messages, or has no telling word
 
 Numbers count in any form: "eight", 8 and "восемь"; 4.2K and "4 200"; "twice" and "два раза". No model decides anything
-here. Another word for the same thing is a difference, never a contradiction.
-"""
+here. Another word for the same thing is a difference, never a contradiction."""
 
 import re
 from collections import defaultdict
@@ -85,8 +84,7 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s|re|ve|ll|d|m)\b|(?<=n)['’]t
 class Standing:
     """How a text stands in its messages. ``missing`` are its words that they lack, ``turned`` those of which they say
     another number or date, the opposite, or another order; both as written, in order. Neither has duplicates. ``found``
-    counts the words that stand there, ``absent`` those that do not, ``firm`` the names, numbers and dates of these.
-    """
+    counts the words that stand there, ``absent`` those that do not, ``firm`` the names, numbers and dates of these."""
 
     grade: Grade
     found: int = 0
@@ -133,12 +131,9 @@ def stands_in(
     times: Iterable[datetime] = (),
     about_speaker: bool = False,
 ) -> Standing:
-    """Compares a text with the texts of the messages that it rests on.
-
-    ``known`` are names that need not stand in them, such as those of their authors; ``times`` are when they were sent,
-    for dates to which their words of time were resolved. A text ``about_speaker`` does not stand in what a message says
-    of somebody else.
-    """
+    """Compares a text with the texts of the messages that it rests on. ``known`` are names that need not stand in them,
+    such as those of their authors; ``times`` are when they were sent, for dates to which their words of time were
+    resolved. A text ``about_speaker`` does not stand in what a message says of somebody else."""
     source = [each[:_MOST_CHARS] for each in messages]
     bare = _CITED.sub(" ", text[:_MOST_CHARS])
     if not _is_comparable(bare, source):

@@ -3,8 +3,7 @@
 Key phrases are up to three adjacent words that look like nouns or names, frequent in the talk and rare in the rest of
 the memory. What a person says counts more than what an assistant answers, the opening most of all; two words together
 count more than each alone, a name more than another word. Which of them the talk is about as a whole, vectors decide
-(``summaries``).
-"""
+(``summaries``)."""
 
 import math
 import re
@@ -58,11 +57,9 @@ class _Found:
 def key_phrases(
     weighed: Iterable[tuple[Iterable[str], float]], rarity: Callable[[str], float], is_left_out: Callable[[str], bool]
 ) -> list[KeyPhrase]:
-    """The best phrases of a talk, at most ``SHORTLIST``, the best first.
-
-    ``weighed`` are the sentences of each message with its weight; ``rarity`` is that of a stem in the memory; stems
-    that ``is_left_out`` (of speakers' names) are in no phrase.
-    """
+    """The best phrases of a talk, at most ``SHORTLIST``, the best first. ``weighed`` are the sentences of each message
+    with its weight; ``rarity`` is that of a stem in the memory; stems that ``is_left_out`` (of speakers' names) are in
+    no phrase."""
     found: defaultdict[tuple[str, ...], _Found] = defaultdict(_Found)
     for sentences, weight in weighed:
         for key, phrases in _of_message(sentences, is_left_out).items():

@@ -8,8 +8,7 @@ topic is what the user asked.
 
 Measured with the embedded encoder on the 125 topics of the demo: the title finds the summary that a person wrote of the
 same topic as the nearest of its memory for 80 % and among three for 92 %; sentences alone, without the
-subject, for 68 % and 86 %.
-"""
+subject, for 68 % and 86 %."""
 
 import math
 import re
@@ -67,10 +66,8 @@ class LeadSentence(NamedTuple):
 
 def statement_of(sentence: str, names: Collection[str], *, questions: bool) -> LeadSentence | None:
     """The sentence without greetings, names of address and its "I"; None if it says little without what came before.
-
     ``names`` are the speakers' names in lower case; people are also addressed by their beginnings. ``questions`` are
-    kept when a user asks an assistant.
-    """
+    kept when a user asks an assistant."""
     is_question = sentence.rstrip().endswith(tuple(ASKING_MARKS))
     if is_question and not questions:
         return None

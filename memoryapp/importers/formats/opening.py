@@ -1,7 +1,5 @@
-"""Opens a chat file: recognises its format by the content, and returns what reads it.
-
-A file is read at least twice: once to its end to check that it is whole, then message by message.
-"""
+"""Opens a chat file: recognises its format by the content, and returns what reads it. A file is read at least twice:
+once to its end to check that it is whole, then message by message."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -124,11 +122,9 @@ def read(path: Path, format: str = AUTO, **hints: Any) -> Records:
 def open_chat(
     path: Path, format: str = AUTO, hints: Hints | None = None, ask: Callable[[], None] = lambda: None
 ) -> ChatFile:
-    """Returns the chat in ``path``. Raises UnreadableFile, and UnknownSpeaker when ``hints.me`` is needed.
-
-    ``ask`` is called while the file is opened and read, in this thread; it raises an exception when nobody wants the
-    file any longer.
-    """
+    """Returns the chat in ``path``. Raises UnreadableFile, and UnknownSpeaker when ``hints.me`` is needed. ``ask`` is
+    called while the file is opened and read, in this thread; it raises an exception when nobody wants the file any
+    longer."""
     hints = hints or Hints()
     try:
         parts = sources(path, members, ask)

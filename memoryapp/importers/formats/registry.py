@@ -1,7 +1,5 @@
-"""The registry of formats. A format is a module with a ``Format`` value, which is listed here.
-
-No other code compares names of formats.
-"""
+"""The registry of formats. A format is a module with a ``Format`` value, which is listed here. No other code compares
+names of formats."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase

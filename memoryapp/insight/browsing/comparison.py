@@ -1,8 +1,6 @@
-"""Compares topics by their terms, people and times, so that a person sees whether they are one.
-
-Texts are read up to a bound that all topics share; messages are counted by time in the database. A term counts more if
-fewer passages of the whole memory contain it.
-"""
+"""Compares topics by their terms, people and times, so that a person sees whether they are one. Texts are read up to a
+bound that all topics share; messages are counted by time in the database. A term counts more if fewer passages of the
+whole memory contain it."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -150,11 +148,9 @@ def _terms(owner: ChatUser, texts: Mapping[int, _Words]) -> dict[int, tuple[Term
 
 
 def _rarity(owner: ChatUser, terms: Iterable[str]) -> dict[str, float]:
-    """The weight of each term, by how few of the owner's passages contain it.
-
-    Rare terms are counted. Counting common ones would read most of a memory for each page, so the database's statistics
-    are used for them: the share of passages in all memories.
-    """
+    """The weight of each term, by how few of the owner's passages contain it. Rare terms are counted. Counting common
+    ones would read most of a memory for each page, so the database's statistics are used for them: the share of
+    passages in all memories."""
     wanted = list(terms)
     passages = Passage.objects.filter(owner=owner).count()
     elements, shares = next(iter(fetched(COMMON_TERMS)), ((), ()))

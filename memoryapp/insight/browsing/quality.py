@@ -1,7 +1,5 @@
-"""The quality of memories in numbers: what is missing, doubtful or never used, each as its list counts it.
-
-Nine queries for any number of chat users and rows.
-"""
+"""The quality of memories in numbers: what is missing, doubtful or never used, each as its list counts it. Nine queries
+for any number of chat users and rows."""
 
 from __future__ import annotations
 
@@ -76,8 +74,7 @@ class Quality:
     """One memory. ``waiting`` messages are in no topic, ``quiet`` counts the chats of them that are silent for a
     day; ``segmented`` topics were cut by the segmenter, ``unused`` ones shown by none of the last runs. The summaries
     of ``equal`` ones are another's too, those of ``foreign`` ones are in other letters than their messages.
-    ``replaced`` facts ceased to be true in the last week, ``seldom`` people are mentioned once or never.
-    """
+    ``replaced`` facts ceased to be true in the last week, ``seldom`` people are mentioned once or never."""
 
     topics: int = 0
     equal: int = 0
@@ -188,10 +185,8 @@ def _months(first: date, last: date) -> list[date]:
 @dataclass(frozen=True, slots=True)
 class Holdings:
     """The content of a chat user's memory in numbers. ``waiting`` messages are in no topic yet, withdrawn ones are not
-    counted.
-
-    ``months`` counts the messages of the last twelve months, the current one last; it is empty unless requested.
-    """
+    counted. ``months`` counts the messages of the last twelve months, the current one last; it is empty unless
+    requested."""
 
     messages: int = 0
     waiting: int = 0

@@ -1,8 +1,5 @@
-"""The map of topics: points on a plane, where topics near in meaning are near each other.
-
-It is computed for each request, which costs less than a cache would. Of a very large memory only the latest topics are
-placed.
-"""
+"""The map of topics: points on a plane, where topics near in meaning are near each other. It is computed for each
+request, which costs less than a cache would. Of a very large memory only the latest topics are placed."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -37,11 +37,9 @@ class TopicRuns:
 
 
 def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6, until: datetime | None = None) -> TopicRuns:
-    """Counts for the topic, including the ``former`` ones, in the last few hundred runs by hand (before ``until``).
-
-    Two events of each run are searched, its candidates and its last one, by containment in the database, and what was
-    sent of the assistant's answers. Four statements.
-    """
+    """Counts for the topic, including the ``former`` ones, in the last few hundred runs by hand (before ``until``). Two
+    events of each run are searched, its candidates and its last one, by containment in the database, and what was sent
+    of the assistant's answers. Four statements."""
     names = [topic_id(number) for number in (topic.pk, *former)]
     asked = Run.objects.of(topic.owner_id).by_hand().made_here().order_by("-created_at")
     asked = asked.filter(created_at__lte=until) if until else asked

@@ -1,7 +1,5 @@
-"""Recalls of the last days: how many, how they ended, how long they took, what they cost.
-
-Runs of evaluations are not counted, because nobody waited for them.
-"""
+"""Recalls of the last days: how many, how they ended, how long they took, what they cost. Runs of evaluations are not
+counted, because nobody waited for them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
-"""Where two runs first differ, read from their events stage by stage, in one sentence.
-
-Only what happened counts. What was asked of the runs (strategy, parameters, prompt, model, what a fork leaves out)
-shows only by its effect, except for the query itself. Topics of one lineage are the same topic.
-"""
+"""Where two runs first differ, read from their events stage by stage, in one sentence. Only what happened counts. What
+was asked of the runs (strategy, parameters, prompt, model, what a fork leaves out) shows only by its effect, except for
+the query itself. Topics of one lineage are the same topic."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

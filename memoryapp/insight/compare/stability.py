@@ -1,8 +1,6 @@
 """The same question again: forks of a run that change nothing, or only what should not matter, and how steady it is.
-
 Each repetition is a fork, so it is stored like any run. What was begun and not ended is carried on by whichever process
-finds it, and more repetitions join those that are there.
-"""
+finds it, and more repetitions join those that are there."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

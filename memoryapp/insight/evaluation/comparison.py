@@ -3,8 +3,7 @@
 Reports are compared question by question, over the questions of both. The verdict depends on four bounds: enough
 answerable questions are fully supported by citations; unanswerable ones are refused more often than by the reference
 (the measure for fewer invented answers when no person judges them); the average latency is at most twice that of the
-reference; and no question takes half a minute.
-"""
+reference; and no question takes half a minute."""
 
 import statistics
 from collections import defaultdict

@@ -1,8 +1,6 @@
-"""Evaluations that a page starts: golden questions through several strategies, in the worker, with progress.
-
-The row is the truth: ``waiting`` finds what was started or broken off, ``carry_on`` asks what was not asked yet, so a
-killed process loses at most the question that it was asking. A stopped one reports on what was asked.
-"""
+"""Evaluations that a page starts: golden questions through several strategies, in the worker, with progress. The row is
+the truth: ``waiting`` finds what was started or broken off, ``carry_on`` asks what was not asked yet, so a killed
+process loses at most the question that it was asking. A stopped one reports on what was asked."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ used.
 A question has ``user``, ``question`` and ``evidence``, the ids of the messages that answer it. If the memory contains
 no answer, and a good strategy should select nothing, it has ``unanswerable`` instead. Optional are ``qid``, unique in
 the file, ``category``, and ``citations``: ids that an answer should cite, if they differ from the evidence. Unknown
-fields are ignored.
-"""
+fields are ignored."""
 
 import json
 from collections.abc import Iterable, Iterator

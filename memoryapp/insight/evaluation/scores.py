@@ -5,8 +5,7 @@ Metrics as in the field: recall@k is the share of evidence messages that lie in 
 with evidence; precision, recall and F1 count topics, per question, and an empty selection scores 0.
 
 A citation is right if it contains a message of the evidence or of the expected citations; coverage is the share of
-expected citations that were made. Without any citation both are 0.
-"""
+expected citations that were made. Without any citation both are 0."""
 
 import statistics
 from collections import defaultdict
@@ -32,8 +31,7 @@ class QuestionScore:
     ``early`` is how many of the evidence messages are within the first 20,000 characters of the ranked topics.
     ``cited`` counts the citations, ``rightly`` the right ones, ``expected`` the expected ones and ``covered`` those of
     them that were made. All are 0 for an unanswerable question, whose ``evidence`` is 0. ``passages`` marks a run
-    that shows passages in place of an answer, ``failed`` one that did not end as its strategy intended.
-    """
+    that shows passages in place of an answer, ``failed`` one that did not end as its strategy intended."""
 
     qid: str
     category: str
@@ -122,8 +120,7 @@ def report(scores: Sequence[QuestionScore], *, strategy: str, cuts: Sequence[int
 
     Refusals are shares of their own questions, without those to which passages were shown and nothing answered; all
     other figures are means over the answerable ones. ``questions`` has a row for each, which ``comparison`` uses to
-    compare two reports.
-    """
+    compare two reports."""
     categories = sorted({score.category for score in scores if score.category})
     times = sorted(score.seconds * 1000 for score in scores)
     return {

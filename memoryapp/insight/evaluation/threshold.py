@@ -1,8 +1,6 @@
-"""What the least certainty of the embedded scorer costs and saves, over the golden questions of one memory.
-
-The scorer says with each answer how sure it is and which topic is likeliest, whether it chose or not. So the newest run
-of each question tells what any other least certainty would have done, and nothing is asked again.
-"""
+"""What the least certainty of the embedded scorer costs and saves, over the golden questions of one memory. The scorer
+says with each answer how sure it is and which topic is likeliest, whether it chose or not. So the newest run of each
+question tells what any other least certainty would have done, and nothing is asked again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

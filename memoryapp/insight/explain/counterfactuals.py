@@ -1,8 +1,6 @@
-"""Changes under which a run would have kept what it lost, each tried before it is named.
-
-What concerns the search is tried on the memory as it is now, where a fork searches too; what comes after it, on what
-the run recorded. A change that does not help is not named.
-"""
+"""Changes under which a run would have kept what it lost, each tried before it is named. What concerns the search is
+tried on the memory as it is now, where a fork searches too; what comes after it, on what the run recorded. A change
+that does not help is not named."""
 
 import json
 import math
@@ -259,11 +257,9 @@ _WHERE = ("since", "until", "channel", "author")
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """A ``change`` and its ``result``, in words.
-
-    ``turn`` and ``changes`` are the fork that makes it; ``merge`` are topics to merge instead. ``rank`` is that of the
-    topic after a change of the search, ``shown`` whether the model would see it.
-    """
+    """A ``change`` and its ``result``, in words. ``turn`` and ``changes`` are the fork that makes it; ``merge`` are
+    topics to merge instead. ``rank`` is that of the topic after a change of the search, ``shown`` whether the model
+    would see it."""
 
     change: str
     result: str

@@ -1,7 +1,5 @@
 """What somebody expected a run to find: a topic, a message, words, a person or a file; and where it was at the time.
-
-Ids of other memories are as unknown as ids that never were.
-"""
+Ids of other memories are as unknown as ids that never were."""
 
 import asyncio
 import re
@@ -45,10 +43,8 @@ SUMMARIES: str = _SQL["summaries"]
 
 def topics_with_words(owner_id: int, text: str) -> dict[int, float]:
     """The live topics whose passage or summary says most of ``text``, by their numbers, each with the weight of its
-    words by their rarity, the best first: that one, and others that say as much or nearly as much.
-
-    Empty where none says half of it. Five statements.
-    """
+    words by their rarity, the best first: that one, and others that say as much or nearly as much. Empty where none
+    says half of it. Five statements."""
     passages = rescoring.passages(owner_id)
     (terms,) = rescoring.terms_of([text])
     if not terms or not len(passages.ids):
@@ -164,8 +160,7 @@ class Wanted:
     that were meant, ``now`` the topics that hold them now; ``is_later`` means that they came into the memory after the
     run had searched, ``is_withdrawn`` that their import was withdrawn. ``holders`` are the topics that hold
     exactly what was asked for, ``others`` those that say nearly as much of it. ``case`` says why it is ``unknown``, or
-    is ``meaning`` where no word of the text is in the memory and the topics are those nearest in meaning.
-    """
+    is ``meaning`` where no word of the text is in the memory and the topics are those nearest in meaning."""
 
     ids: tuple[str, ...] = ()
     stage: str = ""

@@ -47,11 +47,8 @@ class WhyNotError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The ``stage`` that lost what was asked about, ``topic`` as the run met it, a ``sentence``, the ``numbers`` that
-    decided, and ``counterfactuals``.
-
-    ``now`` are the topics that hold it today; ``seq`` is the event that lost it, 0 where none did; ``others`` are
-    topics that may have been meant as well.
-    """
+    decided, and ``counterfactuals``. ``now`` are the topics that hold it today; ``seq`` is the event that lost it, 0
+    where none did; ``others`` are topics that may have been meant as well."""
 
     stage: str
     topic: str

@@ -60,10 +60,8 @@ def report(
     **asked: Any,
 ) -> Miss:
     """The miss, or the open one that says the same. Without a run, one of the same question is taken if there was one,
-    else the question is asked again as at the ``moment``: that run waits to be executed.
-
-    ``asked`` says who asks, as for ``lifecycle.start``. Raises MissError.
-    """
+    else the question is asked again as at the ``moment``: that run waits to be executed. ``asked`` says who asks, as
+    for ``lifecycle.start``. Raises MissError."""
     question, expected, answer = (
         storable(each).strip() for each in (question or (run.query if run else ""), expected, answer)
     )

@@ -1,8 +1,6 @@
 """What puts a miss right: one registry of remedies, each with the stages it fits, how it is tried, and how it is made.
-
-Every remedy is tried before it is offered: changes of topics on the run of the miss and on past runs, changes of a
-run on what it recorded. What would not help this run is not offered. What is made stands in the history.
-"""
+Every remedy is tried before it is offered: changes of topics on the run of the miss and on past runs, changes of a run
+on what it recorded. What would not help this run is not offered. What is made stands in the history."""
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,11 +50,9 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A remedy that was tried: ``does`` says what it changes, ``result`` what that makes of this run.
-
-    ``values`` make it; ``text`` is a text among them that people may change first, None without one. ``effect`` is that
-    on past runs.
-    """
+    """A remedy that was tried: ``does`` says what it changes, ``result`` what that makes of this run. ``values`` make
+    it; ``text`` is a text among them that people may change first, None without one. ``effect`` is that on past
+    runs."""
 
     remedy: str
     does: str

@@ -1,7 +1,5 @@
 """What a remedy would do, tried on the memory itself in a transaction that is taken back, so that nothing of it stays.
-
-Who is tried on is the run of the miss, and past runs as far as the change concerns them. No chat model is asked.
-"""
+Who is tried on is the run of the miss, and past runs as far as the change concerns them. No chat model is asked."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -2,8 +2,7 @@
 
 A file is hostile until then. Each value is read as its column stores it, with the bounds of the column and of the form
 where a person sets it; JSON has the shape in which it is read later. Every fault is a ``BadRecord`` whose text says
-what is wrong; who reads the file adds the line.
-"""
+what is wrong; who reads the file adds the line."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Topics are made over messages that are in no topic yet, in one transaction with the messages themselves. Other items
 become rows as if somebody had written them; each change names the import, so withdrawing the import undoes them. What
 was imported once is not imported again, even if it was changed or deleted since. A rehearsal finds the same and writes
-nothing.
-"""
+nothing."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -57,8 +56,7 @@ def one_transaction(chat: ChatFile, addressee: Addressee) -> Iterator[Callable[[
 
     So no process archives messages before their topics are stored, even if the import is killed. Imports of files that
     name the same user wait for each other. Yields a function that must be called with each chat user before anything is
-    stored for that user; it locks the user's topics until the block ends.
-    """
+    stored for that user; it locks the user's topics until the block ends."""
     if not chat.is_distilled:
         yield lambda owner: None
         return

@@ -1,8 +1,6 @@
-"""Writes an export: a header, the messages as ordinary JSON Lines, all other rows, and the number of lines.
-
-Other importers read only the messages. A message's place (its topic, its import, whether it is withdrawn) is written in
-a separate line, so its own line contains only what the message says.
-"""
+"""Writes an export: a header, the messages as ordinary JSON Lines, all other rows, and the number of lines. Other
+importers read only the messages. A message's place (its topic, its import, whether it is withdrawn) is written in a
+separate line, so its own line contains only what the message says."""
 
 from __future__ import annotations
 

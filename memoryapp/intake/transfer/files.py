@@ -1,8 +1,6 @@
-"""Files that people uploaded on the page of imports, until they are imported, restored or removed.
-
-In: an uploaded file, a person's answers and decisions. Out: its row with the findings, and messages or a whole memory.
-It imports ingestion, which rehearses and imports chats, and transfer, which restores memories.
-"""
+"""Files that people uploaded on the page of imports, until they are imported, restored or removed. In: an uploaded
+file, a person's answers and decisions. Out: its row with the findings, and messages or a whole memory. It imports
+ingestion, which rehearses and imports chats, and transfer, which restores memories."""
 
 from __future__ import annotations
 
@@ -447,11 +445,9 @@ def _make_topics(row: ImportFile) -> None:
 
 @dataclass(slots=True)
 class _Watch:
-    """Writes the progress into the row. Raises Paused when the row is gone or its state has changed, and NoSpace.
-
-    It is called with the number of messages so far; ``ask`` looks without one. With ``is_beside``, it works outside of
-    the transaction in which it is called.
-    """
+    """Writes the progress into the row. Raises Paused when the row is gone or its state has changed, and NoSpace. It is
+    called with the number of messages so far; ``ask`` looks without one. With ``is_beside``, it works outside of the
+    transaction in which it is called."""
 
     row: ImportFile
     share: Callable[[], float] = lambda: 0.0

@@ -4,8 +4,7 @@ The chat user must have no messages; for any other one, the importer of JSON Lin
 line of the file contains the number of lines, so a truncated file is refused.
 
 The file is hostile until proven otherwise: ``checking`` reads each line, a row refers only to rows of the same file,
-and at the end the restored memory keeps every invariant. Whatever does not is refused with the number of its line.
-"""
+and at the end the restored memory keeps every invariant. Whatever does not is refused with the number of its line."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -148,11 +147,9 @@ class Restored:
 def restore(
     path: Path, user: str = "", stored: Callable[[int], None] = lambda count: None, ask: Ask = ask_nobody
 ) -> Restored:
-    """Restores the memory of the file for ``user``, or for the chat user that the file names.
-
-    ``stored`` is called with the number of rows so far, ``ask`` while the file is read; if one raises, nothing is
-    stored. Raises NotEmpty, UnreadableFile with the line that cannot be read, and BeingErased.
-    """
+    """Restores the memory of the file for ``user``, or for the chat user that the file names. ``stored`` is called with
+    the number of rows so far, ``ask`` while the file is read; if one raises, nothing is stored. Raises NotEmpty,
+    UnreadableFile with the line that cannot be read, and BeingErased."""
     header = next((value for _number, value in first(path, ask)), {})
     if header.get(MARK) != FORMAT:
         raise UnreadableFile(_("%(path)s was exported by another version.") % {"path": path})

@@ -5,8 +5,7 @@ laws are tried with fewer examples (``tests/gate.py``). ``--all`` runs everythin
 for new examples. ``--quick`` omits tests that need more than a database or take long; with other arguments only pytest
 runs. The tests run in one process per core, and the other checks beside them.
 
-The database is a temporary one that is deleted afterwards, never one that happens to run on the machine.
-"""
+The database is a temporary one that is deleted afterwards, never one that happens to run on the machine."""
 
 import os
 import resource

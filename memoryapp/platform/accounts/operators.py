@@ -1,8 +1,6 @@
-"""Operators: who may sign in, what they may do and whose memories they may open; every change of it is recorded.
-
-The record is the log of Django's administration. There is always an admin who can sign in: what would take away the
-last one is refused.
-"""
+"""Operators: who may sign in, what they may do and whose memories they may open; every change of it is recorded. The
+record is the log of Django's administration. There is always an admin who can sign in: what would take away the last
+one is refused."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -3,8 +3,7 @@ its claims allow.
 
 The role and, with ``OIDC_MEMORIES_CLAIM``, the memories follow the claims at each login. An account is found by the
 provider and its number of the person alone, never by an address or a name, so nobody gets another's account by calling
-himself so. No claim makes a superuser. allauth loads the module by its name.
-"""
+himself so. No claim makes a superuser. allauth loads the module by its name."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn

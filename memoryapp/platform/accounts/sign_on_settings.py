@@ -1,8 +1,6 @@
 """The settings of signing in by others' means: a provider of OpenID Connect, a second factor, and clients of ``/mcp``
-that connect by browser. Without them nothing of django-allauth is loaded.
-
-``settings`` takes them over as they are; docs/sign-on.md explains each.
-"""
+that connect by browser. Without them nothing of django-allauth is loaded. ``settings`` takes them over as they are;
+docs/sign-on.md explains each."""
 
 from importlib.util import find_spec
 from typing import Any

@@ -1,8 +1,6 @@
-"""Signing in: how often a password may be tried, how many are checked at once, and what the role admin may do.
-
-Attempts are counted for an account at an address, so knowing a name is not enough to lock its owner out everywhere.
-They are also counted for an address over all names that it tries. They are rows, because all processes count together.
-"""
+"""Signing in: how often a password may be tried, how many are checked at once, and what the role admin may do. Attempts
+are counted for an account at an address, so knowing a name is not enough to lock its owner out everywhere. They are
+also counted for an address over all names that it tries. They are rows, because all processes count together."""
 
 import hashlib
 import ipaddress

@@ -1,9 +1,6 @@
-"""API tokens: made once, shown once, stored as a digest.
-
-A token is 32 random bytes and is looked up by its SHA-256, so the database holds nothing that opens a memory. A check
-costs the same for every text, whether such a token exists or not. What an admin does to tokens on a page is recorded in
-the log of Django's administration.
-"""
+"""API tokens: made once, shown once, stored as a digest. A token is 32 random bytes and is looked up by its SHA-256, so
+the database holds nothing that opens a memory. A check costs the same for every text, whether such a token exists or
+not. What an admin does to tokens on a page is recorded in the log of Django's administration."""
 
 import hashlib
 import hmac

@@ -1,8 +1,6 @@
 """The chain of the audit log: entries are sealed in the order of their places, checked, and removed when they are old.
-
 A seal is ``sha256(former seal + JSON of the entry)``, the JSON without blanks and with sorted keys, so that anybody can
-check an export. The first seal of a chain follows 64 zeros.
-"""
+check an export. The first seal of a chain follows 64 zeros."""
 
 import hashlib
 import json
@@ -93,11 +91,9 @@ def _until_younger(first: Iterable[tuple[int | None, Any]], until: Any) -> int |
 
 
 def faults() -> Iterator[tuple[int, str]]:
-    """The places at which the chain is broken, each with a code: ``start``, ``missing``, ``former`` or ``changed``.
-
-    A chain whose first entries were removed by retention begins with the seal before the first that is left; without
-    retention it begins at place 1.
-    """
+    """The places at which the chain is broken, each with a code: ``start``, ``missing``, ``former`` or ``changed``. A
+    chain whose first entries were removed by retention begins with the seal before the first that is left; without
+    retention it begins at place 1."""
     before: AuditEntry | None = None
     for row in sealed().iterator(chunk_size=2_000):
         place = row.place or 0

@@ -5,8 +5,7 @@ anything of it is read or changed; ``end`` writes the entry of what concerned no
 written ends a change, an export or an erasure with the database's error; anything else goes on, and the log says so.
 
 A page asks for its parts by itself, again and again, so a person's reads of one thing within a minute count once in a
-process.
-"""
+process."""
 
 import logging
 import re

@@ -10,5 +10,4 @@ paths          folders, accounts and sockets           server         PostgreSQL
 supervisor     the process that runs the server        lease          keeps it running while a command uses it
 file_locks     the locks of both                       ownership      SQL that gives the database to its role
 children       web, worker and beat, kept alive        watchdog       the byte that shows that a child works
-processes      process ids and command lines           statics        collects static files when one changed
-"""
+processes      process ids and command lines           statics        collects static files when one changed"""

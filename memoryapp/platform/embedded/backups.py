@@ -2,8 +2,7 @@
 
 It is made while the program runs: the database is copied as it was at one moment, and files afterwards, so that none is
 missing. It is a zip whose table of contents comes last, so half a file is none. Restoring one needs an empty database,
-and a program that knows all of the backup's migrations; an older backup is brought up to date at the next start.
-"""
+and a program that knows all of the backup's migrations; an older backup is brought up to date at the next start."""
 
 import glob
 import json
@@ -136,10 +135,8 @@ def check_whole(source: Path) -> None:
 
 def restore(source: Path) -> Manifest:
     """Fills the empty database and the folders of files from a backup. Raises BackupError; then nothing is restored.
-
     The database comes last, in one transaction: a process that is killed before leaves an empty one, and the next
-    restore begins again. Whether the database is empty is asked when the server has ended what a killed one began.
-    """
+    restore begins again. Whether the database is empty is asked when the server has ended what a killed one began."""
     with _opened(source) as archive:
         manifest = _manifest(archive, source)
         _check_known(manifest)

@@ -2,8 +2,7 @@
 
 A stamp, written last, records which lock files are installed. While packages are being installed, `.venv` contains a
 marker file: a start that finds it knows that an earlier one was killed, and creates `.venv` again. A file lock lets
-only one process install at a time.
-"""
+only one process install at a time."""
 
 import fcntl
 import hashlib

@@ -1,8 +1,6 @@
-"""The child processes of `up`: started, restarted when they end, and stopped together.
-
-Each has a process group of its own, so Ctrl-C in the terminal reaches only `up`, which then stops its children. If `up`
-is killed, the kernel signals them to end. A child that sends no watchdog byte hangs: it is killed and restarted.
-"""
+"""The child processes of `up`: started, restarted when they end, and stopped together. Each has a process group of its
+own, so Ctrl-C in the terminal reaches only `up`, which then stops its children. If `up` is killed, the kernel signals
+them to end. A child that sends no watchdog byte hangs: it is killed and restarted."""
 
 import asyncio
 import ctypes

@@ -2,8 +2,7 @@
 
 Without ``DATABASE_URL`` a command holds a lease on the embedded server while it runs; with it, a command waits until
 that server accepts connections. ``up`` takes its lease itself, after it has checked that it may start. ``test`` gets a
-throwaway server and none of the settings in the environment.
-"""
+throwaway server and none of the settings in the environment."""
 
 import argparse
 import os

@@ -1,8 +1,6 @@
-"""A lease on the embedded server: the server runs while any process holds one, and stops after the last.
-
-``with Lease(cluster):`` starts the server if it does not run yet. No process has to stop it: a lease is a shared file
-lock, which the kernel releases when its process ends, even by kill -9.
-"""
+"""A lease on the embedded server: the server runs while any process holds one, and stops after the last. ``with
+Lease(cluster):`` starts the server if it does not run yet. No process has to stop it: a lease is a shared file lock,
+which the kernel releases when its process ends, even by kill -9."""
 
 from __future__ import annotations
 

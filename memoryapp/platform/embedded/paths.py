@@ -7,8 +7,7 @@ its data in the account's own folder for them.
 PostgreSQL refuses to run as root. So the server of root runs as an account that runs nothing else: a user id without
 an entry in the user database, and a group of the same number. That account cannot enter the data folder either: root
 gives it a descriptor of the server's own folder. Earlier versions put a cluster that the account could not reach under
-``/var/lib/mnemoscope``; ``DATA_DIR/cluster-id`` names it.
-"""
+``/var/lib/mnemoscope``; ``DATA_DIR/cluster-id`` names it."""
 
 import fcntl
 import grp

@@ -3,8 +3,7 @@
 Only the supervisor starts it, and holds its lock meanwhile, so at most one server is started on a cluster at a time.
 There is no TCP port. The socket is in a folder that only its owner can enter, and accepts only the application's role
 with its password, which is in ``passfile``. That role owns the database and is no superuser. The locale is
-PostgreSQL's own for UTF-8, so Cyrillic text is lower-cased and stemmed under any ``LANG``.
-"""
+PostgreSQL's own for UTF-8, so Cyrillic text is lower-cased and stemmed under any ``LANG``."""
 
 import os
 import re
@@ -151,10 +150,8 @@ class Server:
     @contextmanager
     def _shared_paths(self) -> Iterator[tuple[Callable[[Path], Path], tuple[int, ...]]]:
         """Yields how the server's account names paths in the base, and the descriptors that its processes inherit.
-
         Folders above the base may be closed to that account. So root opens the base, and a process that inherits the
-        descriptor reaches the base through it.
-        """
+        descriptor reaches the base through it."""
         base = self.cluster.base
         if not self.account.other:
             yield lambda path: path, ()
@@ -207,11 +204,9 @@ class Server:
             )
 
     def _clear(self) -> None:
-        """Ends the remaining processes of an earlier server, then removes its pid file and socket.
-
-        In a container without an init process, a killed postmaster may remain a zombie: its pid still exists, and
-        PostgreSQL would refuse to start. So both files are removed when no process of this server is running.
-        """
+        """Ends the remaining processes of an earlier server, then removes its pid file and socket. In a container
+        without an init process, a killed postmaster may remain a zombie: its pid still exists, and PostgreSQL would
+        refuse to start. So both files are removed when no process of this server is running."""
         for number, patience in ((signal.SIGINT, _GRACE), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
             if not self._leave(number, patience):
                 break
@@ -285,11 +280,9 @@ class Server:
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
     def _buffers(self) -> int:
-        """The size of the database's page cache in MB: a quarter of the memory, within limits.
-
-        A search reads all vectors of a memory, 170 MB for 300,000 messages. A table of more than a quarter of the cache
-        does not stay in it, and its pages are copied from the system's cache each time.
-        """
+        """The size of the database's page cache in MB: a quarter of the memory, within limits. A search reads all
+        vectors of a memory, 170 MB for 300,000 messages. A table of more than a quarter of the cache does not stay in
+        it, and its pages are copied from the system's cache each time."""
         if self.cluster.throwaway:
             return _LEAST_BUFFERS
         quarter = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4

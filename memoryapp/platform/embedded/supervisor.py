@@ -4,8 +4,7 @@ BASE``.
 It starts the server, restarts it when it dies (unless it keeps dying), and stops it when no process uses it any more:
 when it can lock ``users.lock`` exclusively. The kernel releases the shared lock of a user even if the user is killed,
 so a killed command leaves no server behind. If the supervisor itself is killed, the kernel signals PostgreSQL, which
-shuts down; the next user starts another supervisor.
-"""
+shuts down; the next user starts another supervisor."""
 
 import os
 import shutil

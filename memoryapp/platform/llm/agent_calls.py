@@ -3,8 +3,7 @@
 A question is asked outside of transactions and event loops, and stored before its answer is used. Every answer is paid
 for once: if the same question was asked of the same model for the same chat user, the stored answer is used, so a
 killed process does not ask again. A process that is killed between the arrival of a reply and its row does ask again,
-at most one question for each kill; only a provider that recognises repeated questions could prevent that.
-"""
+at most one question for each kill; only a provider that recognises repeated questions could prevent that."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -58,11 +57,9 @@ class AgentCaller:
         return str(getattr(settings, self.agent.model))
 
     def ask(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> AnsweredCall[_Answer]:
-        """Returns the answer to ``question`` about ``topics``; for a person the model is always asked again.
-
-        Raises LLMError (LLMTimeout) when the model gave no answer, UnreadableAnswer when it could not be read; the
-        question is stored either way.
-        """
+        """Returns the answer to ``question`` about ``topics``; for a person the model is always asked again. Raises
+        LLMError (LLMTimeout) when the model gave no answer, UnreadableAnswer when it could not be read; the question is
+        stored either way."""
         asked = self.ask_and_keep(question, topics)
         return AnsweredCall(asked.ask.result(), asked.call)
 

@@ -1,8 +1,6 @@
-"""Clients for the outside world, created from the settings: chat model, embedder, HTTP client.
-
-Only tasks, runs, proposals, the demo and commands create clients; everything else receives them. The
-embedded models are loaded once in each process, and a network client lives as long as the event loop that uses it.
-"""
+"""Clients for the outside world, created from the settings: chat model, embedder, HTTP client. Only tasks, runs,
+proposals, the demo and commands create clients; everything else receives them. The embedded models are loaded once in
+each process, and a network client lives as long as the event loop that uses it."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -2,8 +2,7 @@
 
 The engine's own texts are version 0 and always available. A stored text never changes, so the label of a run
 (``rerank-en-3``) always names what was sent to its model. A run reads the version in force when it begins, so a change
-applies from the next run on, in every process.
-"""
+applies from the next run on, in every process."""
 
 import logging
 from collections import Counter
@@ -132,11 +131,9 @@ def text_at(key: Key, version: int) -> PromptText | None:
 
 
 def save(text: PromptText, *, by: str, note: str = "", seen: int) -> Prompt:
-    """Saves ``text`` as the next version, not in force. ``text.version`` is ignored.
-
-    ``seen`` is the newest version that the author knew of. Raises Faulty; StaleVersion when there is a newer one;
-    Duplicate when the text is one of the versions. In these cases nothing is written.
-    """
+    """Saves ``text`` as the next version, not in force. ``text.version`` is ignored. ``seen`` is the newest version
+    that the author knew of. Raises Faulty; StaleVersion when there is a newer one; Duplicate when the text is one of
+    the versions. In these cases nothing is written."""
     if found := faults(text):
         raise Faulty(found)
     with transaction.atomic():
@@ -244,11 +241,9 @@ class UsedPrompt:
 
 
 def prompts_used(events: Sequence[Event]) -> dict[str, UsedPrompt]:
-    """The prompts, by name, whose text can be replaced in a fork of the run with these events.
-
-    Empty while the run goes on. A prompt is left out when its variables are unknown: the model was not asked, or the
-    run is older than the versions of prompts.
-    """
+    """The prompts, by name, whose text can be replaced in a fork of the run with these events. Empty while the run goes
+    on. A prompt is left out when its variables are unknown: the model was not asked, or the run is older than the
+    versions of prompts."""
     outline = Outline.of(events)
     if outline.finished is None:
         return {}

@@ -5,5 +5,4 @@ read the rows, ``spans`` makes spans of events without knowing OpenTelemetry, ``
 as its conventions want them, and ``exporting`` hands everything to its SDK, which is optional. Off unless the
 environment names a collector.
 
-The room imports rows and the engine alone, because ``runs`` tells it of every end.
-"""
+The room imports rows and the engine alone, because ``runs`` tells it of every end."""

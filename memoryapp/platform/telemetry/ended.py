@@ -1,8 +1,5 @@
-"""Runs that ended, and the thread that reads them and has their spans sent.
-
-``run_ended`` costs its caller a queue's entry. What the thread cannot do, it logs; nobody waits for it but the end of
-the process, for two seconds.
-"""
+"""Runs that ended, and the thread that reads them and has their spans sent. ``run_ended`` costs its caller a queue's
+entry. What the thread cannot do, it logs; nobody waits for it but the end of the process, for two seconds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Spans through OpenTelemetry's SDK: batched, sent by its exporter in a thread of its own, dropped when too many wait.
-
-Everything is configured by the SDK's own environment variables. A collector that is away is logged once, and once
-again when it is back.
-"""
+Everything is configured by the SDK's own environment variables. A collector that is away is logged once, and once again
+when it is back."""
 
 import hashlib
 import logging

@@ -3,8 +3,7 @@
 The run is ``search_memory``; in it are ``retrieval``, ``chat`` for each turn and for the enricher, ``execute_tool``.
 Names and attributes are those of OpenTelemetry's conventions for generative AI (``gen_ai``, semantic conventions
 0.66b2); those on memories are in open-telemetry/semantic-conventions-genai, pull request 140, not released yet. What
-they have no name for begins with ``mnemoscope``. Texts are added only ``with_texts``.
-"""
+they have no name for begins with ``mnemoscope``. Texts are added only ``with_texts``."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,5 +3,4 @@
 ``announcing`` writes a row for each receiver, in the transaction of what it reports, and nothing else: the worker sends
 (``sending``), one ``attempt`` at a time, with a body that ``bodies`` makes of the rows. ``receivers`` are made and
 changed, ``signing`` derives their secrets, ``addresses`` says where messages may go, ``log`` shows and repeats them.
-The room imports rows and operations; whoever reports something imports ``announcing`` alone.
-"""
+The room imports rows and operations; whoever reports something imports ``announcing`` alone."""

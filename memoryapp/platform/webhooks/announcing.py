@@ -2,8 +2,7 @@
 
 A webhook that is removed meanwhile waits, and takes the row along. So nothing is lost when the process is killed, and
 nothing is sent of what was rolled back. Whoever announces waits for no receiver; without webhooks it is one statement
-over an empty table.
-"""
+over an empty table."""
 
 import json
 from collections.abc import Callable, Mapping

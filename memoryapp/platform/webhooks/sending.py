@@ -3,8 +3,7 @@
 Each receiver is served by itself, a few messages at a time, so a slow or dead one holds up no other. A receiver that
 fails rests, first for seconds, then for minutes, in which its messages wait without using up their attempts. A claimed
 row belongs to this process until its lease ends: if the process is killed, the row is due again, and the receiver may
-get the message twice, with the same id.
-"""
+get the message twice, with the same id."""
 
 import asyncio
 import logging

@@ -30,8 +30,7 @@ class Replayed:
 
     ``baseline`` is the plain vector order of ``found``. The variables are sent unchanged, whatever has changed in the
     memory. The model's first answers are the ``replies``. ``rewrite`` is searched in place of what the enricher writes.
-    ``as_of`` is the moment whose memory is searched.
-    """
+    ``as_of`` is the moment whose memory is searched."""
 
     query: QueryEnriched | None = None
     found: CandidatesFound | None = None
@@ -50,8 +49,7 @@ class RecallRequest:
     ``messages`` is the running conversation, None the active session; messages that the memory contains have their
     number there. ``replayed`` comes from the run ``parent``, of which this one is a fork; ``model`` is asked in place
     of the usual one. With a ``run_id`` the query's
-    vector is stored. ``version`` is the state of the owner's memory when the run began.
-    """
+    vector is stored. ``version`` is the state of the owner's memory when the run began."""
 
     owner_id: int
     query: str
@@ -116,10 +114,8 @@ class RecallRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallClients:
     """For use in one event loop. ``enricher`` is None without a chat model, ``verifier`` unless answers are judged by
-    another model than the one that writes them, ``cross_encoder`` when none is configured.
-
-    ``index_cache`` keeps what searches have read, ``search_cache`` keeps their results.
-    """
+    another model than the one that writes them, ``cross_encoder`` when none is configured. ``index_cache`` keeps what
+    searches have read, ``search_cache`` keeps their results."""
 
     chat: Chat
     enricher: Chat | None

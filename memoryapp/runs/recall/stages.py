@@ -2,8 +2,7 @@
 
 ``recall`` knows no particular strategy. It hands the requested one its ports, and completes the last event that it
 returns with the context and the totals of the run. The strategy works in a task of its own, so a slow reader of the
-events does not hold it up; a reader that leaves ends it.
-"""
+events does not hold it up; a reader that leaves ends it."""
 
 from __future__ import annotations
 

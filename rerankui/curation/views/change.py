@@ -1,8 +1,6 @@
-"""A change of topics: shown before it is made, made, and taken back.
-
-Every page that changes topics leads here. Only a form that is posted to commit writes anything. If somebody changed the
-topics meanwhile, the page shows their change and keeps what was typed.
-"""
+"""A change of topics: shown before it is made, made, and taken back. Every page that changes topics leads here. Only a
+form that is posted to commit writes anything. If somebody changed the topics meanwhile, the page shows their change and
+keeps what was typed."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,18 +35,6 @@ from rerankui.text.differences import difference
 from rerankui.text.markdown import beyond, headline
 
 UNWRITTEN = "…"
-
-
-@dataclass(frozen=True, slots=True)
-class Overtaken:
-    """Why a change came too late: the earlier edits, the differences of summaries, the request for the new topics."""
-
-    sentence: str
-    edits: Sequence[TopicEdit]
-    changes: Sequence[Mapping[str, Any]]
-    again: list[tuple[str, str]] | None
-    summaries: Sequence[str]
-    topics: Sequence[int]
 
 
 @open_to(Role.CURATOR, post=Role.CURATOR)
@@ -141,7 +127,8 @@ def _redirect_after(request: HttpRequest, edit: TopicEdit, back: str) -> HttpRes
     return redirect(after) if after else redirect("topic", pk=curation.put_in(edit)[0].pk)
 
 
-def _overtaken(owner: ChatUser, form: change_form.ChangeForm, stale: Stale) -> Overtaken:
+def _overtaken(owner: ChatUser, form: change_form.ChangeForm, stale: Stale) -> dict[str, Any]:
+    """Why a change came too late: the earlier edits, the differences of summaries, the request for the new topics."""
     sent = form.cleaned_data
     retired = list(stale.successors)
     now = [number for holders in stale.successors.values() for number in holders]
@@ -149,18 +136,18 @@ def _overtaken(owner: ChatUser, form: change_form.ChangeForm, stale: Stale) -> O
     left = EditedTopic.objects.filter(owner=owner, topic__in=retired, side=EditedTopic.Side.OUT)
     edits = {side.edit_id: side.edit for side in left.select_related("edit").order_by("-edit_id")[:20]}
     pairs = [(found[old], found[new]) for old in retired for new in stale.successors[old][:3]]
-    return Overtaken(
-        sentence=str(stale),
-        edits=list(edits.values())[:3],
-        changes=[
+    return {
+        "sentence": str(stale),
+        "edits": list(edits.values())[:3],
+        "changes": [
             {"title": f"{topic_id(old.pk)} → {topic_id(new.pk)}", "difference": difference(old.summary, new.summary)}
             for old, new in pairs
             if old.summary != new.summary
         ],
-        again=change_form.retarget(form, stale.successors),
-        summaries=sent["summary"],
-        topics=list(dict.fromkeys(now)),
-    )
+        "again": change_form.retarget(form, stale.successors),
+        "summaries": sent["summary"],
+        "topics": list(dict.fromkeys(now)),
+    }
 
 
 # A topic cut again, by a model or by hand.
@@ -220,7 +207,7 @@ def _canvas_context(
         "parts": parts,
         "bars": canvas.bars(messages, cuts, axis),
         "axis": axis,
-        "sizes": parts_words([part.count for part in parts]),
+        "sizes": parts_words([part["count"] for part in parts]),
         "at": canvas.joined(cuts),
         "large": settings.SPLIT_THRESHOLD_CHARS,
     }

@@ -1,7 +1,5 @@
-"""Topics side by side before a merge: what they share, whose summary is kept, which are left out.
-
-A connected chat model may be asked for a summary, which is then offered with the others.
-"""
+"""Topics side by side before a merge: what they share, whose summary is kept, which are left out. A connected chat
+model may be asked for a summary, which is then offered with the others."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,8 +1,6 @@
-"""The queue: one suggestion at a time with its evidence, decided by a key; the next one follows at once.
-
-A suggestion is leased to the person who looks at it for two minutes, and longer while the page is open. A decision
-answers htmx with the next suggestion and a toast, and other clients with a redirect to it.
-"""
+"""The queue: one suggestion at a time with its evidence, decided by a key; the next one follows at once. A suggestion
+is leased to the person who looks at it for two minutes, and longer while the page is open. A decision answers htmx with
+the next suggestion and a toast, and other clients with a redirect to it."""
 
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -22,18 +20,8 @@ from memoryapp.curation.suggestions.proposals import ProposalError
 from memoryapp.insight.browsing.comparison import compare
 from memoryapp.models import ChatUser, Role, Suggestion, Topic, TopicEdit
 from memoryapp.platform import work
+from rerankui.curation import queue_page
 from rerankui.curation.change_form import MODEL, failure_words, made_words, survivor, would_words
-from rerankui.curation.queue_page import (
-    Decisions,
-    around,
-    consolidation_words,
-    last_decided,
-    note_opened,
-    other_holder,
-    pace,
-    parts_of,
-    sampled,
-)
 from rerankui.frame import toasts
 from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import ClusterFilter
@@ -62,7 +50,7 @@ def _update(request: HttpRequest, owner: ChatUser) -> HttpResponse:
 
 
 def _decide(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> HttpResponse:
-    holder = other_holder(decided, request.user)
+    holder = queue_page.other_holder(decided, request.user)
     if holder:
         sentence = _("%(holder)s works on this one right now; nothing was decided.") % {"holder": holder}
         return _page(request, owner, decided, sentence=sentence, status=422)
@@ -123,19 +111,22 @@ def _page(
         "owner": owner,
         "current": current,
         "may_change": may_change,
-        "mode": consolidation_words(owner),
+        "mode": queue_page.consolidation_words(owner),
         "sentence": sentence,
-        "progress": pace(owner, actor),
-        "last": last_decided(owner, actor) if may_change else None,
+        "progress": queue_page.pace(owner, actor),
+        "last": queue_page.last_decided(owner, actor) if may_change else None,
         "is_partial": is_partial(request),
     }
     if current is not None:
-        note_opened(request, current)
+        queue_page.note_opened(request, current)
         is_open = current.state == Suggestion.State.OPEN
         if may_change and is_open:
             suggestions.lease(current, _user(request))
-        context["around"] = around(owner, current, request.user)
-        context |= {"holder": other_holder(current, request.user) if is_open else "", **_evidence(owner, current)}
+        context["around"] = queue_page.around(owner, current, request.user)
+        context |= {
+            "holder": queue_page.other_holder(current, request.user) if is_open else "",
+            **_evidence(owner, current),
+        }
     return show(request, "pages/curation/queue.html", "partials/curation/queue.html", context, status=status)
 
 
@@ -155,7 +146,7 @@ def _evidence(owner: ChatUser, current: Suggestion) -> dict[str, Any]:
         sent = {"op": "split", "topics": current.topics, "at": ",".join(map(str, current.evidence.get("at", [])))}
         asked = urlencode({**sent, "next": back, "suggestion": current.pk}, doseq=True)
         opens = f"{reverse('change', args=[owner.pk])}?{asked}"
-        return {**evidence, "opens": opens, "parts": parts_of(owner, current)}
+        return {**evidence, "opens": opens, "parts": queue_page.parts_of(owner, current)}
     asked = urlencode({"topics": current.topics, "next": back, "suggestion": current.pk}, doseq=True)
     evidence["opens"] = f"{reverse('merge', args=[owner.pk])}?{asked}"
     if len(topics) > 1:
@@ -186,7 +177,9 @@ def _user(request: HttpRequest) -> User:
     return cast(User, request.user)
 
 
-DECISIONS = Decisions("suggestion", "queue", Suggestion.State.OPEN, _suggestion_or_404, _page, suggestions.take_back)
+DECISIONS = queue_page.Decisions(
+    "suggestion", "queue", Suggestion.State.OPEN, _suggestion_or_404, _page, suggestions.take_back
+)
 suggestion = DECISIONS.view(_decide)
 suggestion_undo = DECISIONS.view(DECISIONS.undo)
 suggestion_hold = DECISIONS.view(_hold)
@@ -212,7 +205,7 @@ def _clusters_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     least = filters.least
     chosen = suggestions.clusters(owner, least)
     rows = sorted((row for cluster in chosen for row in cluster.rows), key=lambda row: -row.score)
-    progress = pace(owner, request.user.get_username())
+    progress = queue_page.pace(owner, request.user.get_username())
     context: dict[str, Any] = {
         "owner": owner,
         "filters": filters,
@@ -221,11 +214,11 @@ def _clusters_page(request: HttpRequest, owner: ChatUser) -> HttpResponse:
         "count": len(found),
         "more": len(found[SHOWN:]),
         "progress": progress,
-        "minutes": round(len(found) * progress.seconds / 60) if progress.seconds else None,
+        "minutes": round(len(found) * progress["seconds"] / 60) if progress["seconds"] else None,
         "from_score": len(rows),
         "merges": sum(cluster.fits for cluster in chosen),
         "too_large": sum(not cluster.fits for cluster in chosen),
-        "sampled": sampled(request, owner, rows, least),
+        "sampled": queue_page.sampled(request, owner, rows, least),
         "may_change": operator_of(request).may(Role.CURATOR),
     }
     return render(request, "pages/clusters.html", context)
@@ -266,7 +259,7 @@ def _accept_from(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     filters = ClusterFilter(request.POST)
     here = f"{reverse('clusters', args=[owner.pk])}?{urlencode({'from': filters.least})}"
     rows = [row for cluster in suggestions.clusters(owner, filters.least) for row in cluster.rows]
-    seen = sampled(request, owner, rows, filters.least)
+    seen = queue_page.sampled(request, owner, rows, filters.least)
     if not rows or not seen.is_enough:
         messages.error(request, _("Open %(n)d of them first; nothing was merged.") % {"n": seen.needed or 1})
         return redirect(here)

@@ -1,11 +1,8 @@
-"""The review: the archivist's findings, one at a time beside their messages, decided by a key.
-
-A decision answers htmx with the next finding and a toast, and other clients with a redirect to it. The address says to
-which topic and noun the review is narrowed.
-"""
+"""The review: the archivist's findings, one at a time beside their messages, decided by a key. A decision answers htmx
+with the next finding and a toast, and other clients with a redirect to it. The address says to which topic and noun the
+review is narrowed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -29,7 +26,7 @@ from rerankui.frame.access import open_to, operator_of
 from rerankui.frame.filters import ReviewFilter
 from rerankui.frame.pages import is_partial, show
 from rerankui.frame.rows import FORMS, RowForm, values_of
-from rerankui.history.entry_views import Rewording, field_rewordings
+from rerankui.history.entry_views import field_rewordings
 from rerankui.text.markdown import marked
 
 # A finding as the review page shows it: its text, what it would change, and rows that may be the same.
@@ -50,25 +47,6 @@ DOUBTS: Mapping[extraction.Doubt, Promise] = {
     "end": gettext_lazy("It says that something ended, or is not so."),
     "name": gettext_lazy("It is another name of a known person, or no name of a person."),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One finding: ``target`` is the row it would change, ``values`` are the resulting ones, ``rewordings`` the
-    differences; ``alike`` are rows that may be the same. ``has_namesake`` says that one of them has the same name."""
-
-    finding: Finding
-    question: str
-    target: Row | None
-    values: dict[str, Any]
-    rewordings: list[Rewording]
-    alike: list[Row]
-    has_namesake: bool
-    messages: Sequence[Message]
-
-    @property
-    def doubt(self) -> tuple[str, SafeString] | None:
-        return doubt_in_words(self.finding, self.messages, self.target)
 
 
 def doubt_in_words(finding: Finding, messages: Sequence[Message], target: Row | None) -> tuple[str, SafeString] | None:
@@ -103,21 +81,26 @@ def pace(owner: ChatUser, actor: str) -> int | None:
     return seconds_each(Finding.objects.filter(owner=owner, decided_by=actor))
 
 
-def review_of(owner: ChatUser, finding: Finding) -> Shown:
+def review_of(owner: ChatUser, finding: Finding) -> dict[str, Any]:
+    """``target`` is the row that the finding would change, ``values`` are the resulting ones, ``rewordings`` the
+    differences; ``alike`` are rows that may be the same, and ``has_namesake`` says that one of them has the same
+    name."""
     target = extraction.target_of(finding)
     values = extraction.outcome(finding, target)
     alike = _alike(owner, finding)
     has_namesake = target is None and any(_share_a_name(finding, row) for row in alike)
-    return Shown(
-        finding=finding,
-        question=_question(finding, target, has_namesake),
-        target=target,
-        values=values,
-        rewordings=field_rewordings(finding.noun, values_of(finding.noun, target), values) if target else [],
-        alike=alike,
-        has_namesake=has_namesake,
-        messages=extraction.messages_of([finding]).get(finding.pk, []),
-    )
+    messages = extraction.messages_of([finding]).get(finding.pk, [])
+    return {
+        "finding": finding,
+        "question": _question(finding, target, has_namesake),
+        "target": target,
+        "values": values,
+        "rewordings": field_rewordings(finding.noun, values_of(finding.noun, target), values) if target else [],
+        "alike": alike,
+        "has_namesake": has_namesake,
+        "messages": messages,
+        "doubt": doubt_in_words(finding, messages, target),
+    }
 
 
 def _question(finding: Finding, target: Row | None, has_namesake: bool) -> str:
@@ -247,7 +230,7 @@ def _page(
         context |= {
             "current": view,
             "around": around(owner, current, filters.wanted),
-            "form": form or FORMS[view.finding.noun](initial={**view.values, "seen": view.values}),
+            "form": form or FORMS[current.noun](initial={**view["values"], "seen": view["values"]}),
             "of_answer": extraction.waiting_of_answer(current).count(),
             "answer": answer,
         }

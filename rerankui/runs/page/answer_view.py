@@ -48,15 +48,6 @@ OPEN_PASSAGES = 5
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class ShownMessage:
-    """A message in ``parts``, some of them marked; ``is_found`` says that it belongs to a passage that was found."""
-
-    message: Message
-    parts: tuple[Segment, ...]
-    is_found: bool
-
-
 @dataclass(slots=True)
 class ShownPassage:
     """A piece of talk: the best citation in it, and its messages."""
@@ -65,7 +56,7 @@ class ShownPassage:
     topic: int | None
     places: set[int]
     found: set[int]
-    messages: list[ShownMessage] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def topic_id(self) -> str:
@@ -74,10 +65,8 @@ class ShownPassage:
 
 def unsure(run: Run, outline: Outline) -> list[ShownPassage]:
     """The best passages of the candidates where the embedded scorer chose nothing, in four queries; else none. They are
-    those that the run handed over, if it handed over any.
-
-    It compares words and meaning only, so what it leaves out may well be the answer.
-    """
+    those that the run handed over, if it handed over any. It compares words and meaning only, so what it leaves out may
+    well be the answer."""
     started, finished, found = outline.started, outline.finished, outline.found
     if not (started and finished and found) or started.model != EMBEDDED_MODEL or finished.fallback:
         return []
@@ -150,7 +139,7 @@ def _united(
     yield from shown
 
 
-def _message(row: Message, is_found: bool, terms: frozenset[str]) -> ShownMessage:
+def _message(row: Message, is_found: bool, terms: frozenset[str]) -> dict[str, Any]:
     marks = [found.span() for found in _WORD.finditer(row.text) if terms & terms_of(found[0])] if is_found else []
     start, end = _window(row.text, marks[0][0] if marks else 0, FOUND_CHARS if is_found else AROUND_CHARS)
     text = f"{'… ' if start else ''}{row.text[start:end]}{' …' if end < len(row.text) else ''}"
@@ -160,7 +149,7 @@ def _message(row: Message, is_found: bool, terms: frozenset[str]) -> ShownMessag
         for first, last in marks
         if start <= first and last <= end
     ]
-    return ShownMessage(row, segments(text, pieces), is_found)
+    return {"message": row, "parts": segments(text, pieces), "is_found": is_found}
 
 
 def _window(text: str, first: int, most: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -22,21 +23,6 @@ _NAME_HEIGHT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramBar:
-    """``x`` and ``y`` are the upper left corner, in the picture's own units."""
-
-    item: FilteredItem
-    x: float
-    y: float
-    width: float
-    height: float
-
-    @property
-    def fate(self) -> Fate:
-        return self.item.fate
-
-
-@dataclass(frozen=True, slots=True)
 class ThresholdLine:
     """A threshold: its height in the picture, and the similarity; ``is_under`` puts its name under the line."""
 
@@ -46,28 +32,24 @@ class ThresholdLine:
     is_under: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """``cliff`` is where the gap cut, from left; None where it did not. ``ticks`` are similarities by height."""
-
-    bars: tuple[HistogramBar, ...]
-    lines: tuple[ThresholdLine, ...]
-    ticks: tuple[ThresholdLine, ...]
-    cliff: float | None
-    left: int = _LEFT
-    base: int = HEIGHT - _BOTTOM
-    width: int = WIDTH
-    height: int = HEIGHT
-
-
-def chart(filtering: Filtering) -> Chart:
-    """The most similar items, as many as passed the first stage and some behind them."""
+def chart(filtering: Filtering) -> dict[str, Any]:
+    """The most similar items, as many as passed the first stage and some behind them. ``cliff`` is where the gap cut,
+    from left; None where it did not. ``ticks`` are similarities by height."""
     shown = filtering.items[: min(max(filtering.initial + _BEHIND, 20), MOST_BARS)]
     step = (WIDTH - _LEFT) / max(len(shown), 1)
     top = _top(shown, filtering.cuts)
     bars = tuple(_bar(item, place, step, top) for place, item in enumerate(shown))
     cliff = _LEFT + filtering.cliff * step if filtering.cliff else None
-    return Chart(bars, _lines(filtering.cuts, top), _ticks(top), cliff)
+    return {
+        "bars": bars,
+        "lines": _lines(filtering.cuts, top),
+        "ticks": _ticks(top),
+        "cliff": cliff,
+        "left": _LEFT,
+        "base": HEIGHT - _BOTTOM,
+        "width": WIDTH,
+        "height": HEIGHT,
+    }
 
 
 def _top(shown: Sequence[FilteredItem], cuts: Cuts) -> float:
@@ -86,12 +68,11 @@ def _lines(cuts: Cuts, top: float) -> tuple[ThresholdLine, ...]:
     return (initial, ThresholdLine("threshold", second, cuts.threshold))
 
 
-def _bar(item: FilteredItem, place: int, step: float, top: float) -> HistogramBar:
-    y = _y(item.similarity, top)
-    gap = min(3.0, step * 0.2)
-    return HistogramBar(
-        item, round(_LEFT + place * step + gap / 2, 1), y, round(step - gap, 1), round(HEIGHT - _BOTTOM - y, 1)
-    )
+def _bar(item: FilteredItem, place: int, step: float, top: float) -> dict[str, Any]:
+    """``x`` and ``y`` are the upper left corner, in the picture's own units."""
+    y, gap = _y(item.similarity, top), min(3.0, step * 0.2)
+    left, height = round(_LEFT + place * step + gap / 2, 1), round(HEIGHT - _BOTTOM - y, 1)
+    return {"item": item, "fate": item.fate, "x": left, "y": y, "width": round(step - gap, 1), "height": height}
 
 
 def _y(similarity: float, top: float) -> float:

@@ -1,8 +1,6 @@
-"""How a run ended, for people: what happened, what was used instead, and what to do.
-
-The sentences belong to the code of the outcome, so that the page uses its reader's language; the engine's own note is
-for programs. Words of an endpoint or a parser are quoted unchanged.
-"""
+"""How a run ended, for people: what happened, what was used instead, and what to do. The sentences belong to the code
+of the outcome, so that the page uses its reader's language; the engine's own note is for programs. Words of an endpoint
+or a parser are quoted unchanged."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

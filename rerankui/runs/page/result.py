@@ -28,37 +28,22 @@ from rerankui.text.words import grouped
 
 ROW = 22
 TOP = 30
+_COLUMNS = ("similarity", "score", "chosen")
 
 
-@dataclass(frozen=True, slots=True)
-class RankLine:
-    """A topic's ranks, 0 where it has none, and the heights of its places in the three columns."""
-
-    id: str
-    similarity: int
-    score: int
-    chosen: int
-    places: tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class RankLines:
-    height: int
-    lines: Sequence[RankLine]
-
-
-def rank_lines(chosen: Sequence[tuple[Selected, Candidate | None]]) -> RankLines | None:
-    """None where fewer than two topics of the search were chosen, or without vectors."""
+def rank_lines(chosen: Sequence[tuple[Selected, Candidate | None]]) -> dict[str, Any] | None:
+    """The ranks of each topic, 0 where it has none, and the heights of its places in the three columns. None where
+    fewer than two topics of the search were chosen, or without vectors."""
     ranked = [(selected, candidate) for selected, candidate in chosen if candidate is not None and selected.vector_rank]
     if len(ranked) < 2:
         return None
     ranks = [(selected.vector_rank, candidate.rank, selected.rank) for selected, candidate in ranked]
     columns = [sorted(column) for column in zip(*ranks, strict=True)]
     lines = [
-        RankLine(selected.id, *of_topic, places=_places(of_topic, columns))
-        for (selected, _), of_topic in zip(ranked, ranks, strict=True)
+        {"id": selected.id, **dict(zip(_COLUMNS, at, strict=True)), "places": _places(at, columns)}
+        for (selected, _), at in zip(ranked, ranks, strict=True)
     ]
-    return RankLines(TOP + ROW * len(lines), lines)
+    return {"height": TOP + ROW * len(lines), "lines": lines}
 
 
 def _places(ranks: tuple[int, int, int], columns: Sequence[Sequence[int]]) -> tuple[int, int, int]:
@@ -100,7 +85,7 @@ class Result:
     artifacts: tuple[ChosenItem, ...]
     new: tuple[str, ...]
     lost: tuple[str, ...]
-    lines: RankLines | None
+    lines: dict[str, Any] | None
 
 
 def result_of(
@@ -248,27 +233,22 @@ class Share:
     width: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContextParts:
-    """``tokens`` are estimated from characters, for no tokenizer of the chat model is at hand."""
-
-    shares: tuple[Share, ...]
-    chars: int
-    tokens: int
-
-
 def name_of(part: str, handed_over: str) -> str | Promise:
     """What a part is called; ``handed_over`` says what of the chosen topics the run hands over."""
     by_passages = (part, handed_over) == ("topics", "passages")
     return _("Passages of the chosen topics") if by_passages else _NAMES.get(part, part)
 
 
-def context_parts(finished: RunFinished | None, handed_over: str) -> ContextParts | None:
-    """The context's parts that hold something; None for a run without any."""
+def context_parts(finished: RunFinished | None, handed_over: str) -> dict[str, Any] | None:
+    """The context's parts that hold something, their tokens estimated from characters; None for a run without any."""
     parts = [part for part in finished.context if part.chars] if finished else []
     chars = sum(part.chars for part in parts)
     return (
-        ContextParts(tuple(_shares(parts, chars, handed_over)), chars, sum(part.tokens for part in parts))
+        {
+            "shares": tuple(_shares(parts, chars, handed_over)),
+            "chars": chars,
+            "tokens": sum(part.tokens for part in parts),
+        }
         if parts
         else None
     )
@@ -292,23 +272,19 @@ HOW: dict[str, Promise] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveredView:
+def delivered_view(run: Run, finished: RunFinished | None, error: str = "") -> dict[str, Any] | None:
     """``recall`` is found, unsure, nothing or failed; ``text`` is what the assistant said, empty if nobody sent it."""
-
-    recall: str
-    text: str = ""
-    uses: Sequence[Mapping[str, Any]] = ()
-    unused: Sequence[str] = ()
-    error: str = ""
-
-
-def delivered_view(run: Run, finished: RunFinished | None, error: str = "") -> DeliveredView | None:
     if finished is None:
         return None
     stored = run.delivered or {}
     uses = [{**use, "words": HOW.get(use["how"], use["how"])} for use in stored.get("uses", ())]
-    return DeliveredView(recall_outcome(finished), stored.get("text", ""), uses, stored.get("unused", ()), error)
+    return {
+        "recall": recall_outcome(finished),
+        "text": stored.get("text", ""),
+        "uses": uses,
+        "unused": stored.get("unused", ()),
+        "error": error,
+    }
 
 
 # What a run says of a person or a file it found: events hold the line of the model, pages have their own form.

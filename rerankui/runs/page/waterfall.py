@@ -170,12 +170,6 @@ class PlayedStep:
     quote: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlayedRun:
-    run: Run
-    steps: tuple[PlayedStep, ...]
-
-
 # The steps of each kind that shows any.
 _PLAYED: Mapping[str, Callable[[Any], Sequence[PlayedStep]]] = {
     CandidatesFound.kind: lambda event: [PlayedStep("found", count=len(event.shown), seconds=event.seconds)],
@@ -192,7 +186,7 @@ _PLAYED: Mapping[str, Callable[[Any], Sequence[PlayedStep]]] = {
 }
 
 
-def played_run(owner: ChatUser) -> PlayedRun | None:
+def played_run(owner: ChatUser) -> dict[str, Any] | None:
     """The latest run of this memory that chose topics, as steps; None if there is none, or if it cannot be read. No
     fork: what it replays from its parent took no time, and tells nothing of how long a run takes."""
     runs = (
@@ -209,4 +203,4 @@ def played_run(owner: ChatUser) -> PlayedRun | None:
     except ValueError:
         return None
     played = (_PLAYED[event.kind](event) for event in events if event.kind in _PLAYED)
-    return PlayedRun(run, tuple(step for steps in played for step in steps))
+    return {"run": run, "steps": tuple(step for steps in played for step in steps)}

@@ -40,28 +40,16 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class TriedChange:
-    """A change and its result in words, and the address of the editor in which it is filled in."""
-
-    change: str
-    result: str
-    address: str
-    is_fork: bool
-
-
-@dataclass(frozen=True, slots=True)
 class WhyNotView:
-    """``error`` is a sentence in place of an explanation; ``asked`` is what was typed.
-
-    ``prompts`` is the address of the lab that tries another version of the prompt, empty where that tells nothing.
-    ``said`` is what the model said when it lost it, if it said anything.
-    """
+    """``error`` is a sentence in place of an explanation; ``asked`` is what was typed. ``prompts`` is the address of
+    the lab that tries another version of the prompt, empty where that tells nothing. ``said`` is what the model said
+    when it lost it, if it said anything."""
 
     asked: str = ""
     error: str = ""
     explanation: Explanation | None = None
     way: Sequence[tuple[Promise | str, str]] = ()
-    tried: Sequence[TriedChange] = ()
+    tried: Sequence[dict[str, Any]] = ()
     prompts: str = ""
     others: Sequence[tuple[str, str]] = ()
     said: str = ""
@@ -115,11 +103,17 @@ def _way(run: Run, stage: str) -> Iterator[tuple[Promise | str, str]]:
         yield words, "lost" if name == lost else "passed" if is_passed else "ahead"
 
 
-def _tried(run: Run, each: Counterfactual) -> TriedChange:
+def _tried(run: Run, each: Counterfactual) -> dict[str, Any]:
+    """The change and its result in words, and the address of the editor in which it is filled in."""
     if each.merge:
         query = urlencode([("topics", parse_topic_id(id) or 0) for id in each.merge])
-        return TriedChange(each.change, each.result, f"{reverse('merge', args=[run.owner_id])}?{query}", is_fork=False)
-    return TriedChange(each.change, each.result, _editor(run, each), is_fork=True)
+        return {
+            "change": each.change,
+            "result": each.result,
+            "address": f"{reverse('merge', args=[run.owner_id])}?{query}",
+            "is_fork": False,
+        }
+    return {"change": each.change, "result": each.result, "address": _editor(run, each), "is_fork": True}
 
 
 def _editor(run: Run, each: Counterfactual) -> str:

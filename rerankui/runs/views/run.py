@@ -1,6 +1,5 @@
 """One run, live or in replay: its page, the frames for a viewer without a socket, its JSON, and the button that stops
-it.
-"""
+it."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
-"""A memory of a few messages for the agent, searched by the engine's own arithmetic, without a database.
-
-Similarity is the share of trigrams of letters that query and passage have in common, in place of an embedding model.
-"""
+"""A memory of a few messages for the agent, searched by the engine's own arithmetic, without a database. Similarity is
+the share of trigrams of letters that query and passage have in common, in place of an embedding model."""
 
 import json
 from collections import Counter

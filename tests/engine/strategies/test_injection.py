@@ -1,9 +1,6 @@
 """No text that people wrote can pass for the program's: as a tag, a candidate, a tool's result, a message or an
-instruction.
-
-The rendered prompt is searched as the model would read it. Hostile text is put into every field that stored or typed
-text can reach, also in prompts that somebody edited carelessly.
-"""
+instruction. The rendered prompt is searched as the model would read it. Hostile text is put into every field that
+stored or typed text can reach, also in prompts that somebody edited carelessly."""
 
 import asyncio
 import re

@@ -56,8 +56,7 @@ class CheckedStatement(fields.Answer):
     ``support`` is ``in_words`` if every telling word of it stands there, ``differs`` if some do not, ``contradicted``
     if a number, date, negation or order is another one, and ``unchecked`` where words cannot be compared. ``missing``
     and ``turned`` are those words. ``verified`` is null where no model judged; a contradicted statement is never
-    verified. One that is not ``kept`` was left out of the answer.
-    """
+    verified. One that is not ``kept`` was left out of the answer."""
 
     text: str
     citations: list[int] = Field(validation_alias="numbers")
@@ -80,8 +79,7 @@ class WordsAnswer(fields.Answer):
     confirmed all statements that were kept and no word contradicts one, and is null where no model judged them. ``by``
     is null for passages; earlier versions composed answers of ``extracts``. ``note`` names what was left out, corrected
     or widened. ``agent`` is false for the plain path. ``cut``: the model ran into its limit of tokens,
-    so the answer lacks its end.
-    """
+    so the answer lacks its end."""
 
     model_config = ConfigDict(
         json_schema_extra={

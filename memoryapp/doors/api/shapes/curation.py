@@ -1,8 +1,6 @@
-"""The bodies and answers of the endpoints of curation.
-
-Messages are named by the ids with which they were sent, topics by their ids in any spelling. An unknown field is
-refused, because a request that is only half understood might change a memory in an unintended way.
-"""
+"""The bodies and answers of the endpoints of curation. Messages are named by the ids with which they were sent, topics
+by their ids in any spelling. An unknown field is refused, because a request that is only half understood might change a
+memory in an unintended way."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -193,11 +191,9 @@ class BlamedSummary(Answer):
 
 
 class BlameAnswer(Answer):
-    """The messages of a topic, oldest first, at most 10,000, and its summaries from the present one back.
-
-    A topic is followed back through the edits that made it, as long as most of its messages came from one earlier topic
-    that gave most of its own.
-    """
+    """The messages of a topic, oldest first, at most 10,000, and its summaries from the present one back. A topic is
+    followed back through the edits that made it, as long as most of its messages came from one earlier topic that gave
+    most of its own."""
 
     id: TopicName
     messages: list[BlamedMessage]
@@ -242,10 +238,8 @@ class PutTopic(TopicSummary):
 
 class Evidence(Answer):
     """How search finds the topics with the messages that answered a run. ``rank``, from 1, is that of the last topic.
-
     ``rank`` is null if a message is in no topic, or its topic is not among the first 200. ``shown`` is true if all of
-    these topics are shown to the model. ``chars`` is their total size.
-    """
+    these topics are shown to the model. ``chars`` is their total size."""
 
     rank: int | None
     shown: bool
@@ -270,8 +264,7 @@ class EffectAnswer(Answer):
 
     ``words_only`` is the number of runs compared by words only, because the vector of their query is not stored,
     ``asked_again`` of those for which the embedded scorer, which had chosen, was asked again with and without the
-    change.
-    """
+    change."""
 
     affected: int
     better: int

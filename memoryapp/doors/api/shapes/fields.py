@@ -1,7 +1,5 @@
-"""The fields of bodies and parameters: the check of each, and the same rule as a JSON schema for OpenAPI.
-
-The length of a text is checked before it is cleaned. A pattern means the same in the description and in the check.
-"""
+"""The fields of bodies and parameters: the check of each, and the same rule as a JSON schema for OpenAPI. The length of
+a text is checked before it is cleaned. A pattern means the same in the description and in the check."""
 
 import re
 from typing import Annotated, Any

@@ -73,11 +73,8 @@ class ReadItemsBody(StrictBody):
 
 class SearchItemsBody(StrictBody):
     """Items whose namespace begins with ``prefix`` and whose value fulfils ``filter``, the nearest to ``query`` first,
-    or without one the last changed.
-
-    A filter names fields of the value: ``{"color": "red", "weight": {"$gte": 3}}``, with ``$eq``, ``$ne``, ``$gt``,
-    ``$gte``, ``$lt`` and ``$lte``.
-    """
+    or without one the last changed. A filter names fields of the value: ``{"color": "red", "weight": {"$gte": 3}}``,
+    with ``$eq``, ``$ne``, ``$gt``, ``$gte``, ``$lt`` and ``$lte``."""
 
     model_config = exemplified(user="anna", prefix=["memories"], query="What does she like?", filter={"weight": 3})
 

@@ -1,7 +1,5 @@
-"""Pages of the lists of a memory: rows, and ``next``, the ``after`` of the following page or null.
-
-The first field of a row is its id. A field is the row's attribute of its name, or of its ``validation_alias``.
-"""
+"""Pages of the lists of a memory: rows, and ``next``, the ``after`` of the following page or null. The first field of a
+row is its id. A field is the row's attribute of its name, or of its ``validation_alias``."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -177,11 +175,9 @@ class RejectedMessage(fields.Answer):
 
 
 class AddedAnswer(fields.Answer):
-    """The number of new messages and of known ones, and the messages that could not be stored.
-
-    ``left_out`` counts, by reason, what is no talk and not stored: calls of tools and their results. Of the new ones,
-    the guard ``masked`` some, ``held`` some for a person, and only ``marked`` some; a count of none is left out.
-    """
+    """The number of new messages and of known ones, and the messages that could not be stored. ``left_out`` counts, by
+    reason, what is no talk and not stored: calls of tools and their results. Of the new ones, the guard ``masked``
+    some, ``held`` some for a person, and only ``marked`` some; a count of none is left out."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"added": 1, "skipped": 0, "rejected": []}})
 

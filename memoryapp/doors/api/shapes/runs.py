@@ -62,8 +62,7 @@ class RecallBody(fields.StrictBody):
     Without them, the stored messages that are in no topic yet are used. ``media`` are OpenAI's content parts, with the
     content embedded as base64. ``include`` names what else the answer shall contain: the messages of chosen
     topics, or the passages that answer. ``as_of`` is a day or a moment (ISO 8601) whose topics, people and facts are
-    searched, not by strategies that answer in words.
-    """
+    searched, not by strategies that answer in words."""
 
     model_config = fields.exemplified(
         user="anna", query="What did I decide about the GPU?", parameters={"max_topics": 5}
@@ -107,8 +106,7 @@ class ChosenTopic(fields.Answer):
     ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate. ``pinned``
     topics are handed over with every recall; their score is 0 if this query did not find them. Summary,
     times and count are missing if the topic was erased meanwhile. ``messages`` and ``passages`` (the messages around
-    what answers, long ones cut) are there if ``include`` names them.
-    """
+    what answers, long ones cut) are there if ``include`` names them."""
 
     id: str = of("selected", "id")
     rank: int = of("selected", "rank")
@@ -151,8 +149,7 @@ class RecallAnswer(fields.Answer):
 
     ``handed_over`` says what of the chosen topics the context holds: the passages around what answers, or whole topics.
     ``unsure``: nothing was chosen without doubt; the nearest passages stand in the context as possibly related.
-    ``note`` says why nothing was chosen, in English. ``cut``: the model's answer ran into its limit of tokens.
-    """
+    ``note`` says why nothing was chosen, in English. ``cut``: the model's answer ran into its limit of tokens."""
 
     model_config = ConfigDict(
         json_schema_extra={

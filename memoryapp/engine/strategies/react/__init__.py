@@ -2,8 +2,7 @@
 when too little was found, and writes an answer in which every statement cites a message.
 
 ``steps`` runs the steps and ``toolbox`` calls the tools, whose input and output are the ``shapes``. ``plain`` is a
-strategy of its own: it uses the same tools without steps, and asks the model once.
-"""
+strategy of its own: it uses the same tools without steps, and asks the model once."""
 
 from memoryapp.engine.agents.enricher import ENRICH
 from memoryapp.engine.agents.paraphraser import EXPAND

@@ -8,8 +8,7 @@ the sources cover less than ``least_coverage`` of the question; when nothing is 
 nothing was checked, the answer is refused.
 
 Without a model nothing is called an answer: sentences picked from passages answered one question in four, while the
-right passage was among the first five for four questions of five.
-"""
+right passage was among the first five for four questions of five."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -82,12 +82,9 @@ class ByOthers:
 
 @dataclass(slots=True)
 class Composing:
-    """The tool over one pool. ``sources`` are the documents by their number, from 1, ``texts`` as a model reads
-    them.
-
-    What was composed before stays where it covers more of the question: the sources have little room, and hits of
-    other words may push out the passage that speaks of it.
-    """
+    """The tool over one pool. ``sources`` are the documents by their number, from 1, ``texts`` as a model reads them.
+    What was composed before stays where it covers more of the question: the sources have little room, and hits of other
+    words may push out the passage that speaks of it."""
 
     question: str
     pool: Pool

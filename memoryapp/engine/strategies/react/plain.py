@@ -1,8 +1,6 @@
-"""The strategy *plain*: one search, and one question to the chat model, which gets no tools.
-
-Where no model is connected, or it gives no answer in time, the answer is the passages nearest to the question. It uses
-the tools of *react* without its steps, so it stands in for it where that is switched off or its searches are late.
-"""
+"""The strategy *plain*: one search, and one question to the chat model, which gets no tools. Where no model is
+connected, or it gives no answer in time, the answer is the passages nearest to the question. It uses the tools of
+*react* without its steps, so it stands in for it where that is switched off or its searches are late."""
 
 from dataclasses import dataclass, replace
 from typing import Any

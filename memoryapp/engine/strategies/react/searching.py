@@ -81,8 +81,7 @@ class Pool:
 
     ``meaning`` is the most that meaning adds to the score of a topic that the question itself has found, ``nearness``
     that of ``Found`` for the question, ``rarity`` the idf of each stem of any query that the memory holds. ``seconds``
-    is how long searching took; searches at the same time count once.
-    """
+    is how long searching took; searches at the same time count once."""
 
     def __init__(self) -> None:
         self.passages: dict[int, FoundPassage] = {}
@@ -173,11 +172,9 @@ class Pool:
 
 
 def diverse(passages: Sequence[FoundPassage], share: float, most: int) -> list[int]:
-    """Numbers of at most ``most`` passages, each of which is near the query and unlike those before it.
-
-    Maximal marginal relevance (Carbonell and Goldstein 1998): ``share`` times the score, less the rest times the
-    largest likeness to one taken already. Alike are passages that share stems (the cosine of their sets).
-    """
+    """Numbers of at most ``most`` passages, each of which is near the query and unlike those before it. Maximal
+    marginal relevance (Carbonell and Goldstein 1998): ``share`` times the score, less the rest times the largest
+    likeness to one taken already. Alike are passages that share stems (the cosine of their sets)."""
     words = {passage.id: frozenset(stems(passage.text)) for passage in passages}
     left, taken = list(passages), list[int]()
     likeness = dict.fromkeys(words, 0.0)
@@ -204,10 +201,8 @@ _CROSS_ENCODER = 3.0
 @dataclass(slots=True)
 class Searching:
     """The three tools over one pool. ``prepared`` is the search for the question itself, whose vectors are ready.
-
     ``widened`` is the guess that left too few hits, ``narrowed`` the one within which the last search stayed; the
-    filters of the run itself apply to every search.
-    """
+    filters of the run itself apply to every search."""
 
     question: str
     prepared: PreparedSearch

@@ -1,9 +1,6 @@
 """An answer as statements with citations: numbers without a source are dropped, and those that are left are numbered
-from 1 in the end.
-
-A statement without a number gets the number of a source that says the same. A statement that no source supports is left
-out, because every statement of an answer must cite.
-"""
+from 1 in the end. A statement without a number gets the number of a source that says the same. A statement that no
+source supports is left out, because every statement of an answer must cite."""
 
 from __future__ import annotations
 
@@ -52,10 +49,8 @@ def covered_share(weights: Mapping[str, float], known: frozenset[str]) -> float:
 
 def coverage(weights: Mapping[str, float], sources: Sequence[str], deviations: float, nearness: float = 0.0) -> float:
     """Returns the coverage of a question, given as its terms with their rarity, by ``sources``; 0 without sources.
-
     ``deviations`` is what meaning adds to the score of the best passage; ``nearness`` is that of ``Found``, and counts
-    instead if it is known.
-    """
+    instead if it is known."""
     if not sources:
         return 0.0
     by_words = max(covered_share(weights, terms_of(source)) for source in sources)

@@ -6,8 +6,7 @@
     answer     a model writes, and may search once more where a step is left; verify
 
 Fewer steps leave out refine first, then plan. Whatever a tool fails to bring, the next one works with what there is.
-Where every search was late, the question is searched for and answered once, as by *plain*.
-"""
+Where every search was late, the question is searched for and answered once, as by *plain*."""
 
 from collections.abc import Mapping
 from dataclasses import replace

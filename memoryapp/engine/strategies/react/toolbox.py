@@ -1,9 +1,6 @@
 """The toolbox of a run: which tools may be called, with what input and for how long, and the event that reports each
-call.
-
-Every call is answered. A tool that is not allowed, or whose input is not valid, is refused; a tool that exceeds its
-seconds is cancelled.
-"""
+call. Every call is answered. A tool that is not allowed, or whose input is not valid, is refused; a tool that exceeds
+its seconds is cancelled."""
 
 import json
 import time
@@ -215,8 +212,7 @@ class VerifyOutput(Shape):
     ``sources`` are the numbers of those that do, ``by`` whether a model judged or words decided. ``support``,
     ``missing`` and ``turned`` are what the words of the messages say, as in ``StatementCheck``; ``found`` of its words
     stand there. ``confidence`` is 1 or
-    0; None where words differ, because no share of words proves anything.
-    """
+    0; None where words differ, because no share of words proves anything."""
 
     verified: bool
     confidence: Share | None
@@ -377,8 +373,7 @@ class ReactParameters(Parameters):
     scores hardly differ. ``rrf_k`` and ``rank_depth`` belong to the fusion ``rrf``; ``mmr`` on puts passages that say
     something new before others, of which ``mmr_hits`` are left. Below ``enough_coverage`` it looks once more for
     ``wider_hits``; below ``least_coverage`` or ``least_support`` it refuses or says that it is not sure. ``claims``
-    statements of an answer are checked.
-    """
+    statements of an answer are checked."""
 
     max_steps: int = number(STEPS, 2, STEPS, "AGENT_MAX_STEPS")
     tool_seconds: float = number(5.0, 0.05, 30, "TOOL_TIMEOUT_S")

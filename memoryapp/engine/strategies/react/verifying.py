@@ -1,8 +1,6 @@
-"""The tool ``verify``: whether the sources that a statement cites say what it states.
-
-One question to a model, the one that wrote the answer or another, judges all its statements. Beside it, and alone where
-no model judged, words are compared: no answer of a model makes a statement verified that the messages contradict.
-"""
+"""The tool ``verify``: whether the sources that a statement cites say what it states. One question to a model, the one
+that wrote the answer or another, judges all its statements. Beside it, and alone where no model judged, words are
+compared: no answer of a model makes a statement verified that the messages contradict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

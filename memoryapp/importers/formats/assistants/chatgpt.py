@@ -2,8 +2,7 @@
 
 An edited question or a regenerated answer is another branch. The path from ``current_node`` up to the root is the
 conversation as the person last saw it. Other branches are left out, and so are nodes that were never shown: hidden
-ones, reasoning, tool calls and their results. A document of the canvas is shown, though a tool is called with it.
-"""
+ones, reasoning, tool calls and their results. A document of the canvas is shown, though a tool is called with it."""
 
 import json
 import re

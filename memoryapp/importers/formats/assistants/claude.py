@@ -2,8 +2,7 @@
 
 ``content`` is preferred to ``text``, which contains only the text. What was shown is imported: words, voice notes,
 documents that the assistant wrote, names of files. Reasoning, tool calls and their results are left out. If a message
-was edited, the export has every version, and the path to the last message was shown.
-"""
+was edited, the export has every version, and the path to the last message was shown."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

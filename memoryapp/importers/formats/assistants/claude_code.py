@@ -5,8 +5,7 @@ typed while the assistant worked, the reason for which a tool was refused, the a
 that were chosen, plans, and what was written behind a command. Every other line is left out with its reason: reasoning,
 tool calls and their results, text that the program inserts, and side chains, in which the assistant speaks with agents
 of its own. A log only grows, so a later import of the same log adds its end; what a person went back from stays in it,
-and is left out here.
-"""
+and is left out here."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -176,10 +175,8 @@ def _lines(words: str) -> Iterator[str]:
 
 def _survey(source: SourceFile) -> tuple[set[Any], set[int | str]]:
     """Returns the ids of the lines behind a prompt that was taken back, and the numbers of prompts in the queue alone.
-
-    After a rewind, the next prompt follows the same message as the one that was taken back, perhaps behind a command
-    or a hook; other forks of the tree, as those of tools that run at the same time, belong to the conversation.
-    """
+    After a rewind, the next prompt follows the same message as the one that was taken back, perhaps behind a command or
+    a hook; other forks of the tree, as those of tools that run at the same time, belong to the conversation."""
     queue = _Queue()
     parents: dict[str, str] = {}
     # Lines that are no part of the conversation, with the last one before them that is.

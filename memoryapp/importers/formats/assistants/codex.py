@@ -2,8 +2,7 @@
 
 The person's words and the assistant's answers are imported. Every other line is left out with its reason: reasoning,
 tool calls and their results, and text that the program inserts. A log only grows, so a later import of the same log
-adds its end; turns that were rolled back stay in it, and are left out here.
-"""
+adds its end; turns that were rolled back stay in it, and are left out here."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -3,8 +3,7 @@
 Agents of older kinds speak by calling ``send_message``, and what stands beside the call is their reasoning. What the
 program writes in the user's name (logins, heartbeats, alerts) is left out, as are tools, reasoning and instructions. An
 agent file numbers its messages anew each time, so their ids are made from what was said. Of the memory blocks, the
-lines of ``human`` become facts, because they are about the user; the others are about the agent.
-"""
+lines of ``human`` become facts, because they are about the user; the others are about the agent."""
 
 import hashlib
 import json

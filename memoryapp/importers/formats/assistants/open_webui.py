@@ -2,8 +2,7 @@
 
 What the assistant thought and the calls of its tools stand in the text between tags, or in ``output`` beside it, and
 are left out. Chats of before the tree have only a list of messages. An administrator's export has the chats of several
-people, whom it names by number only.
-"""
+people, whom it names by number only."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial

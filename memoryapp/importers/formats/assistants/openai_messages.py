@@ -6,8 +6,7 @@ So are messages of LangChain, in each of the three forms in which it writes them
 
 They have no ids and mostly no times. The id of a conversation is a hash of its messages up to the first one of the
 user, with a number if earlier conversations of the file begin alike. So the ids stay the same when the file or a
-conversation grows. Tool calls and their results are left out.
-"""
+conversation grows. Tool calls and their results are left out."""
 
 import dataclasses
 import hashlib

@@ -2,8 +2,7 @@
 
 ``{"user": "anna", "messages": [{"id", "session"?, "role", "author", "ts", "text", "reply_to"?, "forwarded_from"?,
 "attachments"?}]}``; a line may also be a single message with its ``user``. Unknown fields are kept: those of a message
-in its metadata, those of a conversation in the metadata of its first message.
-"""
+in its metadata, those of a conversation in the metadata of its first message."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

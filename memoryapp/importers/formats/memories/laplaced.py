@@ -2,8 +2,7 @@
 
 Messages of one of its topics form one session here, so that its topics can be restored. What it distilled from the
 messages comes along: topics, facts, people and artifacts, if its database has them. A row that does not fit this
-program is rejected with a reason. Who stores the rows compares them with known ones.
-"""
+program is rejected with a reason. Who stores the rows compares them with known ones."""
 
 import json
 import re

@@ -1,8 +1,6 @@
-"""What mem0 remembers: memories as ``get_all`` and its platform return them, as OpenMemory exports them, or as lines.
-
-A memory is a sentence about a user, so it becomes a fact, not a message. A memory that was deleted or archived there is
-left out; one whose text is empty is rejected.
-"""
+"""What mem0 remembers: memories as ``get_all`` and its platform return them, as OpenMemory exports them, or as lines. A
+memory is a sentence about a user, so it becomes a fact, not a message. A memory that was deleted or archived there is
+left out; one whose text is empty is rejected."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial

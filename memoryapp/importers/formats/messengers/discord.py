@@ -2,8 +2,7 @@
 
 The file does not say who exported it, so the user is the speaker with the name of the chat user; in a direct chat whose
 name is one of two speakers, the other one; or the speaker whom a person names. Notices of Discord, such as "joined the
-server", are messages of the role system. Polls are not in an export, so their messages are empty and left out.
-"""
+server", are messages of the role system. Polls are not in an export, so their messages are empty and left out."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -3,8 +3,7 @@
 A phone writes date, time and author before each message (``2024년 5월 13일 오후 2:30, 지훈 : 응``), and notices
 without an author. A computer writes a line for each day, and ``[지훈] [오후 2:30] 응``; its notices have no time and
 get that of the message before them. A Mac writes CSV with the columns Date, User and Message. As in WhatsApp's texts,
-messages have neither ids nor a time zone, and a person may be any of those who speak.
-"""
+messages have neither ids nor a time zone, and a person may be any of those who speak."""
 
 import csv
 import hashlib

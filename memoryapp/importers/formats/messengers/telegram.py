@@ -8,8 +8,7 @@ of the chat user, or the one whom a person names.
 The metadata of a message contain ``channel`` and ``channel_id`` of the chat, ``chat_type``, ``message_id`` within it,
 ``from_id``, ``links``, ``hashtags``, ``media_types``, ``lang`` of its text, ``edited`` in UTC, and every other field
 under its name in the export (views, reactions, sizes). The author, the time, the message that it replies to and the
-origin of a forwarded message are columns of its row.
-"""
+origin of a forwarded message are columns of its row."""
 
 import json
 import re
@@ -52,8 +51,7 @@ class TelegramChat:
     ``user123``, if the export names it; ``peer_id`` is the id of the other speaker in a private chat, if messages have
     it; ``owner`` is the name of the chat user; ``me`` is the speaker whom a person named, by name or id. ``speakers``
     counts messages by id (or name) and name; ``last`` is the time of the latest one. A chat that is not ``wanted`` was
-    not chosen.
-    """
+    not chosen."""
 
     part: str
     place: str

@@ -6,8 +6,7 @@ messages, so it is the same in every export of the chat; an edited message is an
 time zone of the phone. In the hour that comes twice at the end of summer time, the first one is assumed.
 
 The file does not say who the user is, either. It is the speaker with the name of the chat user; or, if the file is
-named after one of two speakers, the other one; or the speaker whom a person names.
-"""
+named after one of two speakers, the other one; or the speaker whom a person names."""
 
 import hashlib
 import json
@@ -93,10 +92,8 @@ _QUOTES = frozenset('"“”«»„')
 
 class Head(NamedTuple):
     """The numbers at the beginning of a line: three of the date in their order, and the time, ``hour`` from 0 to 23.
-
     ``separator`` stands between the first two. With ``is_local``, the line has digits or words of another script than
-    Latin. ``has_half`` says that a word gave the half of the day, ``unknown`` is a word that may be one.
-    """
+    Latin. ``has_half`` says that a word gave the half of the day, ``unknown`` is a word that may be one."""
 
     first: int
     second: int
@@ -364,8 +361,7 @@ class WhatsAppChat:
 
     For each order, ``backwards`` counts how often time would run backwards, ``impossible`` the dates that do not exist,
     ``earliest`` and ``latest`` are the first and the last time. ``unclear`` is a date with two meanings, ``unknown`` a
-    word beside a time, and ``has_late_hours`` says that hours are counted to 24.
-    """
+    word beside a time, and ``has_late_hours`` says that hours are counted to 24."""
 
     title: str = ""
     backwards: Counter[str] = field(default_factory=Counter)
@@ -436,8 +432,7 @@ def _date_order(chat: WhatsAppChat, name: str) -> str:
     An order that begins with the year is considered only if at least half of the dates are invalid in the others, or
     if they run backwards or are spread over years in the usual one, where they run forwards in a hundredth of the time.
     Dates with slashes are written with the month first in the United States and with the day first nearly everywhere
-    else; if nothing in the file decides between them, a person does. Raises UnknownOrder.
-    """
+    else; if nothing in the file decides between them, a person does. Raises UnknownOrder."""
     usual, other = ORDERS[:2]
     if 2 * min(chat.impossible[usual], chat.impossible[other]) >= chat.dates or _begins_with_year(chat):
         usual, other = ORDERS[2:]
