@@ -11,7 +11,6 @@ Where there are several cells, a statement about memories is refused before one 
 for those of all.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -31,14 +30,13 @@ from memoryapp.engine.cells import cell
 from memoryapp.engine.sight import looking, sight
 
 SCHEMA = "memoryapp_seen"
+# Where a connection looks when nothing was set; the same for all of a process, and slow to ask for.
+HOME = "SELECT reset_val FROM pg_settings WHERE name = 'search_path'"
 # Without the first of the schemas the tables of another would be found.
 LIMIT = """
-SELECT set_config('search_path', concat_ws(',', VARIADIC %(schemas)s::text[] || reset_val), false),
+SELECT set_config('search_path', concat_ws(',', VARIADIC %(schemas)s::text[] || %(home)s::text), false),
        set_config('memoryapp.projects', %(projects)s::text[]::text, false)
-FROM pg_settings WHERE name = 'search_path' AND EXISTS (
-    SELECT FROM pg_class
-    WHERE relnamespace = to_regnamespace((%(schemas)s::text[])[1]) AND relname = 'memoryapp_message'
-)
+WHERE to_regclass((%(schemas)s::text[])[1] || '.memoryapp_message') IS NOT NULL
 """
 UNLIMIT = "RESET search_path"
 # What a connection shows, where that is known, and whether that was set in a transaction, which may be rolled back.
@@ -46,6 +44,7 @@ _SHOWN, _IN_TRANSACTION = "mnemoscope_sight", "mnemoscope_sight_in_transaction"
 # The projects and the cell.
 Shown = tuple[frozenset[str] | None, int]
 _ALL: Shown = (None, 0)
+_home: list[str] = []
 _UNKNOWN: Shown = (None, -1)
 
 
@@ -73,21 +72,17 @@ def tables() -> tuple[str, ...]:
     return tuple(model._meta.db_table for model in apps.get_models() if getattr(model, "in_cell", False))
 
 
-@cache
-def _of_memories() -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(tables())})\b")
-
-
 def _wanted() -> Shown:
     return sight().projects, cell() or 0
 
 
-def _statement(wanted: Shown) -> tuple[str, dict[str, list[str]]]:
+def _statement(wanted: Shown) -> tuple[str, dict[str, Any]]:
     projects, number = wanted
     if wanted == _ALL:
         return UNLIMIT, {}
     views = [] if projects is None else [seen_schema(number), *([SCHEMA] if number else ())]
-    return LIMIT, {"schemas": [*views, *([schema(number)] if number else ())], "projects": sorted(projects or ())}
+    schemas = [*views, *([schema(number)] if number else ())]
+    return LIMIT, {"schemas": schemas, "home": _home[0], "projects": sorted(projects or ())}
 
 
 def _show(holder: Any) -> None:
@@ -100,6 +95,8 @@ def _show(holder: Any) -> None:
     if getattr(holder, _SHOWN) == wanted:
         return
     with holder.wrap_database_errors, holder.connection.cursor() as cursor:
+        if not _home:
+            _home.append(cursor.execute(HOME).fetchone()[0])
         found = cursor.execute(*_statement(wanted))
         if wanted != _ALL and found.fetchone() is None:
             raise NotMade
@@ -117,7 +114,7 @@ def _before(execute: Callable[..., Any], sql: str, params: Any, many: bool, cont
         _forget(context["connection"])
     # After an error a transaction takes nothing but its end.
     elif not sql.startswith(("RELEASE", "SAVEPOINT")):
-        if settings.CELLS > 1 and cell() is None and _of_memories().search(sql):
+        if settings.CELLS > 1 and cell() is None and any(table in sql for table in tables()):
             raise NoCell(sql[:200])
         _show(context["connection"])
     return execute(sql, params, many, context)
@@ -158,6 +155,8 @@ class SeeingPool(AsyncConnectionPool):
         wanted = _wanted()
         if getattr(connection, _SHOWN, _ALL) != wanted:
             try:
+                if not _home:
+                    _home.extend(await (await connection.execute(HOME)).fetchone() or ())
                 found = await connection.execute(*_statement(wanted))
                 if wanted != _ALL and await found.fetchone() is None:
                     raise NotMade

@@ -6,6 +6,7 @@ Counts stop at a bound, so that the page costs the same however much is waiting.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from django.db.models import Q, QuerySet
 
@@ -80,26 +81,59 @@ def stages(
     # Work that is running, or failed or ended within a day, the latest first.
     works = [work.progress(row) for row in _works(scope, Q(at__gte=scope.day_ago), 200)]
     pauses, dollars, failed = _pauses(owner), usage.by_stage(scope.seen, scope.day_ago), _failed(scope)
+    figures = _figures(scope, [stage for stage in STAGES.values() if erasures or not stage.names_nobody])
     return [
         PipelineStage(
             stage,
-            waiting=cells.everywhere()(stage.waiting)(scope),
+            waiting=figures[name].waiting,
             going=[shown for shown in works if shown.work.kind == name and shown.is_going_on],
-            running=cells.everywhere()(stage.running)(scope),
-            faults=[*cells.everywhere()(stage.faults)(scope), *failed.get(name, ())][:MOST_FAULTS],
-            hours=cells.everywhere(join=_hour_by_hour)(stage.hours)(scope),
+            running=figures[name].running,
+            faults=[*figures[name].faults, *failed.get(name, ())][:MOST_FAULTS],
+            hours=[*figures[name].hours.values()],
             cost_usd=dollars.get(name, 0.0),
             latest=next((s for s in works if s.work.kind == name and s.work.state == Work.State.DONE), None),
             pause=pauses.get(name),
-            **cells.everywhere(join=lambda one, other: one)(stage.more)(scope),
+            **figures[name].more,
         )
         for name, stage in STAGES.items()
-        if erasures or not stage.names_nobody
+        if name in figures
     ]
 
 
-def _hour_by_hour(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    return [sum(hour) for hour in zip(one, other, strict=True)]
+class _Figures(NamedTuple):
+    """What the rows of memories say about a stage."""
+
+    waiting: int
+    running: int
+    faults: Sequence[StageFault]
+    hours: Mapping[int, int]
+    more: Mapping[str, Any]
+
+
+_ADDED = ("waiting", "running", "faults", "hours")
+
+
+def _joined(one: dict[str, _Figures], other: dict[str, _Figures]) -> dict[str, _Figures]:
+    """Of a model that is to take over, the first cell says how many of its passages wait."""
+    return {
+        name: mine._replace(**{part: cells.added(getattr(mine, part), getattr(other[name], part)) for part in _ADDED})
+        for name, mine in one.items()
+    }
+
+
+@cells.everywhere(join=_joined)
+def _figures(scope: Scope, stages: Sequence[Stage]) -> dict[str, _Figures]:
+    """One after another: a cell is entered once for all stages."""
+    return {
+        stage.name: _Figures(
+            stage.waiting(scope),
+            stage.running(scope),
+            stage.faults(scope),
+            dict(enumerate(stage.hours(scope))),
+            stage.more(scope),
+        )
+        for stage in stages
+    }
 
 
 def _pauses(owner: ChatUser | None) -> dict[str, StagePause | Pause]:
@@ -112,7 +146,7 @@ def _pauses(owner: ChatUser | None) -> dict[str, StagePause | Pause]:
 def _failed(scope: Scope) -> Mapping[str, Sequence[StageFault]]:
     """Work and calls of agents that failed within the last day, or were given up, by stage, the latest first."""
     found: dict[str, list[StageFault]] = {}
-    already = {(name, *key) for name, stage in STAGES.items() for key in cells.everywhere()(stage.shown_already)(scope)}
+    already = set(_already(scope))
     recent = Q(at__gte=scope.day_ago) | Q(tries__gte=work.MOST_TRIES)
     for row in _works(scope, recent & Q(state=Work.State.FAILED), 50):
         if (row.kind, row.owner_id, row.source) in already:
@@ -124,6 +158,11 @@ def _failed(scope: Scope) -> Mapping[str, Sequence[StageFault]]:
         fault = StageFault(call.owner, call.at, code=call.outcome, call=call.pk)
         found.setdefault(usage.stage_of(call.agent), []).append(fault)
     return found
+
+
+@cells.everywhere()
+def _already(scope: Scope) -> list[tuple[str, int, str]]:
+    return [(name, *key) for name, stage in STAGES.items() for key in stage.shown_already(scope)]
 
 
 @cells.everywhere(order=lambda row: row.at)
