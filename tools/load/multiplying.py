@@ -26,9 +26,9 @@ WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
 ORDER BY c.relname, a.attnum
 """
 _USER = """
-INSERT INTO memoryapp_chatuser (id, name, display_name, profile, created_at, consolidation, extraction, talk)
+INSERT INTO memoryapp_chatuser (id, name, display_name, profile, created_at, consolidation, extraction)
 OVERRIDING SYSTEM VALUE
-SELECT id + k * %(span)s, name || '-' || k, '', profile, created_at, consolidation, extraction, talk
+SELECT id + k * %(span)s, name || '-' || k, '', profile, created_at, consolidation, extraction
 FROM memoryapp_chatuser, generate_series(%(first)s::bigint, %(last)s) k WHERE id = %(seed)s
 """
 
