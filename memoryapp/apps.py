@@ -1,6 +1,5 @@
 from django.apps import AppConfig
 from django.conf import settings
-from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.platform.embedded import paths
@@ -18,4 +17,4 @@ class MemoryConfig(AppConfig):
         from memoryapp.platform import cells  # noqa: PLC0415 so does what it belongs to
 
         paths.close_data_dir(paths.open_data_dir(settings.DATA_DIR))
-        post_migrate.connect(cells.bring_up_to_date, sender=self)
+        cells.watch(self)

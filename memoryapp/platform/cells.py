@@ -14,12 +14,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 import psycopg
-from django.apps import apps
+from django.apps import AppConfig, apps
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 from django.db.models import CASCADE, SET_NULL, Model, ProtectedError, QuerySet
-from django.db.models.signals import pre_delete
-from django.dispatch import receiver
+from django.db.models.fields.reverse_related import ManyToOneRel
+from django.db.models.signals import post_migrate, pre_delete
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.beside import table_beside
@@ -203,22 +203,34 @@ def _migrate() -> None:
         execute(statement)
 
 
-@receiver(pre_delete)
+def watch(config: AppConfig) -> None:
+    """Has the cells follow migrations, and deletions of rows that all memories share."""
+    post_migrate.connect(bring_up_to_date, sender=config)
+    for model in apps.get_models():
+        if not getattr(model, "in_cell", False) and any(_referring(model)):
+            pre_delete.connect(_let_go, sender=model)
+
+
+def _referring(model: type[Model]) -> Iterator[ManyToOneRel]:
+    """The keys of rows in cells to this model, but for those to their chat user."""
+    for relation in model._meta.get_fields(include_hidden=True):
+        if isinstance(relation, ManyToOneRel) and relation.field.name != "owner":
+            if getattr(relation.related_model, "in_cell", False):
+                yield relation
+
+
 def _let_go(sender: type[Model], instance: Model, **_signal: Any) -> None:
     """Does in the other cells what the deletion of a row that all memories share does with those that refer to it: no
     key says it there."""
-    if settings.CELLS == 1 or getattr(sender, "in_cell", False):
-        return
-    for relation in sender._meta.related_objects:
-        if getattr(relation.related_model, "in_cell", False) and relation.field.name != "owner":
-            for _cell in each():
-                rows = relation.related_model._base_manager.filter(**{relation.field.name: instance})
-                if relation.on_delete is CASCADE:
-                    rows.delete()
-                elif relation.on_delete is SET_NULL:
-                    rows.update(**{relation.field.name: None})
-                elif rows.exists():
-                    raise ProtectedError(str(instance), {*rows[:1]})
+    for relation in _referring(sender) if settings.CELLS > 1 else ():
+        for _cell in each():
+            rows = cast(Any, relation.related_model)._base_manager.filter(**{relation.field.name: instance})
+            if relation.on_delete is CASCADE:
+                rows.delete()
+            elif relation.on_delete is SET_NULL:
+                rows.update(**{relation.field.name: None})
+            elif rows.exists():
+                raise ProtectedError(str(instance), {*rows[:1]})
 
 
 class CellRouter:
