@@ -214,9 +214,9 @@ def watch(config: AppConfig) -> None:
 def _referring(model: type[Model]) -> Iterator[ManyToOneRel]:
     """The keys of rows in cells to this model, but for those to their chat user."""
     for relation in model._meta.get_fields(include_hidden=True):
-        if isinstance(relation, ManyToOneRel) and relation.field.name != "owner":
-            if getattr(relation.related_model, "in_cell", False):
-                yield relation
+        in_cell = getattr(relation.related_model, "in_cell", False)
+        if in_cell and isinstance(relation, ManyToOneRel) and relation.field.name != "owner":
+            yield relation
 
 
 def _let_go(sender: type[Model], instance: Model, **_signal: Any) -> None:

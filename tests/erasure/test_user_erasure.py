@@ -368,6 +368,7 @@ class TestPage:
         assert begun["Location"] == address
         assert "hx-trigger" in _region(as_admin.get(address))
         tasks.erase_due()
+        tasks.verify_asked()
         ended = _region(as_admin.get(address))
         assert "hx-trigger" not in ended
         assert "memoryapp_message" in ended
