@@ -265,6 +265,9 @@ def _make(number: int) -> None:
 def _distribute(name: str) -> None:
     """Has Citus lay the schema on one of its machines, and the shared tables that its statements read on all."""
     execute("SET LOCAL citus.enable_unsafe_triggers = on")
+    # The laws read tables of the cell alone, beside which they run.
+    for (law,) in fetched(_SQL["laws"], [[name, schema(0)]]):
+        execute(f"ALTER FUNCTION {law} SET citus.allow_nested_distributed_execution = on")
     for table in READ_BESIDE:
         if not fetched("SELECT FROM pg_dist_partition WHERE logicalrelid = %s::regclass", [f"memoryapp_{table}"]):
             execute("SELECT create_reference_table(%s)", [f"memoryapp_{table}"])

@@ -115,8 +115,8 @@ def _forget(holder: Any) -> None:
 def _before(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
     if sql.startswith("ROLLBACK"):
         _forget(context["connection"])
-    # After an error a transaction takes nothing but its end.
-    elif not sql.startswith(("RELEASE", "SAVEPOINT")):
+    # After an error a transaction takes nothing but its end, and how it is isolated is said first.
+    elif not sql.startswith(("RELEASE", "SAVEPOINT", "SET TRANSACTION")):
         if settings.CELLS > 1 and cell() is None and _of_memories().search(sql):
             raise NoCell(sql[:200])
         _show(context["connection"])
@@ -124,7 +124,9 @@ def _before(execute: Callable[..., Any], sql: str, params: Any, many: bool, cont
 
 
 def _is_grouped_by_key(model: type[Model]) -> bool:
-    return model._meta.managed and sight().projects is None
+    # Citus hands the rows of shared tables to a cell without their keys.
+    is_whole = settings.CELLS == 1 or getattr(model, "in_cell", False)
+    return model._meta.managed and sight().projects is None and is_whole
 
 
 def _watch(connection: BaseDatabaseWrapper, **_signal: Any) -> None:

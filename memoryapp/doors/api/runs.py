@@ -178,6 +178,7 @@ def _capsule(grant: Grant, pk: UUID, mask: bool) -> capsules.Capsule:
 
 
 def _compared(grant: Grant, runs: list[UUID]) -> compare.RunComparison:
+    _run(grant, runs[0])
     seen = Run.objects.filter(owner__in=grant.visible_owners(), pk__in=runs).select_related("owner").in_bulk()
     if any(pk not in seen for pk in runs):
         raise RequestRefused(404, "There is no such run.")
