@@ -7,6 +7,7 @@ chosen: rows of one cell must not pass for those of all.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce, wraps
 from itertools import groupby
@@ -26,7 +27,7 @@ from memoryapp.engine.beside import table_beside
 from memoryapp.engine.cells import NUMBERS, cell, enter, made_in, within
 from memoryapp.migrations._sights import sights
 from memoryapp.models import ChatUser, Talk
-from memoryapp.platform.database import WholeExecutor, is_outage
+from memoryapp.platform.database import WholeExecutor, database_outage, is_outage_of_cell
 from memoryapp.platform.sights import schema, seen_schema, tables
 from memoryapp.platform.statements import execute, fetched
 
@@ -39,7 +40,7 @@ Row = TypeVar("Row", bound=Model)
 READ_BESIDE = ("chatuser", "embeddingprofile", "prompt", "erasure")
 _SQL = table_beside(__file__)
 _LIKE = ("options", "constraints", "indexes", "keys", "functions", "triggers")
-_unreached = ContextVar("unreached", default=0)
+_unreached: ContextVar[frozenset[int]] = ContextVar("unreached", default=frozenset())
 
 
 class NotMoved(Exception):
@@ -65,23 +66,43 @@ def each(asked: Iterable[int] | None = None) -> Iterator[int]:
 def asked(read: Callable[[], Found]) -> list[Found]:
     """What ``read`` finds in each cell. One that cannot be reached is left out and noted (``unreached``), unless none
     answers."""
-    found, faults = [], []
+    found: list[Found] = []
+    faults: list[Exception] = []
     for _cell in each():
-        try:
-            found.append(read())
-        except (DatabaseError, psycopg.Error) as error:
-            if settings.CELLS == 1 or not is_outage(error):
-                raise
-            faults.append(error)
+        found += tried(read, faults)
     if not found:
         raise faults[0]
-    _unreached.set(max(unreached(), len(faults)))
     return found
 
 
-def unreached() -> int:
-    """How many cells could not be asked for this answer."""
+def tried(read: Callable[[], Found], faults: list[Exception] | None = None) -> list[Found]:
+    """What ``read`` finds in the cell at hand; nothing if that cannot be reached, which is noted."""
+    try:
+        return [read()]
+    except (DatabaseError, psycopg.Error) as error:
+        if settings.CELLS == 1 or not is_outage_of_cell(error):
+            raise
+        database_outage.report(error)
+        _unreached.set(unreached() | {cell() or 0})
+        if faults is not None:
+            faults.append(error)
+        return []
+
+
+def unreached() -> frozenset[int]:
+    """The cells that could not be asked for this answer."""
     return _unreached.get()
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Encloses an answer, for which no cell is out of reach yet."""
+    before = unreached()
+    _unreached.set(frozenset())
+    try:
+        yield
+    finally:
+        _unreached.set(before)
 
 
 def everywhere(

@@ -24,6 +24,7 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import Model
+from django.utils.translation import gettext as _
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
@@ -34,7 +35,8 @@ SCHEMA = "memoryapp_seen"
 # Without the first of the schemas the tables of another would be found.
 LIMIT = """
 SELECT set_config('search_path', concat_ws(',', VARIADIC %(schemas)s::text[] || reset_val), false),
-       set_config('memoryapp.projects', %(projects)s::text[]::text, false)
+       set_config('memoryapp.projects', %(projects)s::text[]::text, false),
+       %(is_limited)s AND EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')
 FROM pg_settings WHERE name = 'search_path' AND EXISTS (
     SELECT FROM pg_class
     WHERE relnamespace = to_regnamespace((%(schemas)s::text[])[1]) AND relname = 'memoryapp_message'
@@ -51,6 +53,13 @@ _UNKNOWN: Shown = (None, -1)
 
 class NotMade(RuntimeError):
     """The tables of a cell, or the views of limited actors, are missing, so nothing is shown."""
+
+
+class NotByProject(Exception):
+    """A limit to projects does not hold in a cell on another machine; the text is a sentence for people."""
+
+    def __str__(self) -> str:
+        return _("Memories lie on several machines here, and nothing there can be limited to projects.")
 
 
 class NoCell(RuntimeError):
@@ -87,7 +96,17 @@ def _statement(wanted: Shown) -> tuple[str, dict[str, list[str]]]:
     if wanted == _ALL:
         return UNLIMIT, {}
     views = [] if projects is None else [seen_schema(number), *([SCHEMA] if number else ())]
-    return LIMIT, {"schemas": [*views, *([schema(number)] if number else ())], "projects": sorted(projects or ())}
+    schemas, is_limited = [*views, *([schema(number)] if number else ())], bool(views and number)
+    return LIMIT, {"schemas": schemas, "projects": sorted(projects or ()), "is_limited": is_limited}
+
+
+def _check(found: tuple[Any, ...] | None) -> None:
+    """Raises NotMade, or NotByProject: the views ask the connection for the projects, and Citus looks at them on
+    another."""
+    if found is None:
+        raise NotMade
+    if found[2]:
+        raise NotByProject
 
 
 def _show(holder: Any) -> None:
@@ -101,8 +120,9 @@ def _show(holder: Any) -> None:
         return
     with holder.wrap_database_errors, holder.connection.cursor() as cursor:
         found = cursor.execute(*_statement(wanted))
-        if wanted != _ALL and found.fetchone() is None:
-            raise NotMade
+        if wanted != _ALL:
+            _forget(holder)
+            _check(found.fetchone())
     setattr(holder, _SHOWN, wanted)
     setattr(holder, _IN_TRANSACTION, not holder.get_autocommit())
 
@@ -161,8 +181,8 @@ class SeeingPool(AsyncConnectionPool):
         if getattr(connection, _SHOWN, _ALL) != wanted:
             try:
                 found = await connection.execute(*_statement(wanted))
-                if wanted != _ALL and await found.fetchone() is None:
-                    raise NotMade
+                if wanted != _ALL:
+                    _check(await found.fetchone())
             except BaseException:
                 await connection.close()
                 await self.putconn(connection)
