@@ -140,8 +140,8 @@ def _foreign(owner: ChatUser | None) -> Iterator[Violation]:
 def _foreign_query() -> str:
     """One statement for all relations: sending one for each takes longer than answering them."""
     return " UNION ALL ".join(
-        f"""(SELECT '{model.__name__}', x."{model._meta.pk.column}"::text, '{field.name}', x.owner_id, {_whose(field)[0]}
-             FROM "{model._meta.db_table}" x LEFT JOIN "{field.related_model._meta.db_table}" y
+        f"""(SELECT '{model.__name__}', x."{model._meta.pk.column}"::text, '{field.name}', x.owner_id,
+             {_whose(field)[0]} FROM "{model._meta.db_table}" x LEFT JOIN "{field.related_model._meta.db_table}" y
              ON y.owner_id = x.owner_id AND y."{field.target_field.column}" = x."{field.column}" {_whose(field)[1]}
              WHERE x."{field.column}" IS NOT NULL AND y.owner_id IS NULL AND {{mine}} LIMIT {MOST_A_KIND})"""
         for model in apps.get_app_config("memoryapp").get_models()

@@ -7,7 +7,6 @@ chosen: rows of one cell must not pass for those of all.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce, wraps
 from itertools import groupby
@@ -40,7 +39,7 @@ Row = TypeVar("Row", bound=Model)
 READ_BESIDE = ("chatuser", "embeddingprofile", "prompt", "erasure")
 _SQL = table_beside(__file__)
 _LIKE = ("options", "constraints", "indexes", "keys", "functions", "triggers")
-_unreached: ContextVar[frozenset[int]] = ContextVar("unreached", default=frozenset())
+_unreached: ContextVar[dict[int, Exception]] = ContextVar("unreached", default={})  # noqa: B039 nobody changes it
 
 
 class NotMoved(Exception):
@@ -66,16 +65,13 @@ def each(asked: Iterable[int] | None = None) -> Iterator[int]:
 def asked(read: Callable[[], Found]) -> list[Found]:
     """What ``read`` finds in each cell. One that cannot be reached is left out and noted (``unreached``), unless none
     answers."""
-    found: list[Found] = []
-    faults: list[Exception] = []
-    for _cell in each():
-        found += tried(read, faults)
+    found = [rows for _cell in each() for rows in tried(read)]
     if not found:
-        raise faults[0]
+        raise next(reversed(unreached().values()))
     return found
 
 
-def tried(read: Callable[[], Found], faults: list[Exception] | None = None) -> list[Found]:
+def tried(read: Callable[[], Found]) -> list[Found]:
     """What ``read`` finds in the cell at hand; nothing if that cannot be reached, which is noted."""
     try:
         return [read()]
@@ -83,26 +79,18 @@ def tried(read: Callable[[], Found], faults: list[Exception] | None = None) -> l
         if settings.CELLS == 1 or not is_outage_of_cell(error):
             raise
         database_outage.report(error)
-        _unreached.set(unreached() | {cell() or 0})
-        if faults is not None:
-            faults.append(error)
+        _unreached.set({**unreached(), cell() or 0: error})
         return []
 
 
-def unreached() -> frozenset[int]:
-    """The cells that could not be asked for this answer."""
+def unreached() -> dict[int, Exception]:
+    """The cells that could not be asked for this answer, and why."""
     return _unreached.get()
 
 
-@contextmanager
-def answering() -> Iterator[None]:
-    """Encloses an answer, for which no cell is out of reach yet."""
-    before = unreached()
-    _unreached.set(frozenset())
-    try:
-        yield
-    finally:
-        _unreached.set(before)
+def begin_answer() -> None:
+    """For what follows no cell was out of reach yet."""
+    _unreached.set({})
 
 
 def everywhere(

@@ -12,7 +12,7 @@ for those of all.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -30,6 +30,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.cells import cell
 from memoryapp.engine.sight import looking, sight
+from memoryapp.platform.statements import fetched
 
 SCHEMA = "memoryapp_seen"
 # Without the first of the schemas the tables of another would be found.
@@ -91,13 +92,19 @@ def _wanted() -> Shown:
     return sight().projects, cell() or 0
 
 
-def _statement(wanted: Shown) -> tuple[str, dict[str, list[str]]]:
+def _statement(wanted: Shown) -> tuple[str, dict[str, Any]]:
     projects, number = wanted
     if wanted == _ALL:
         return UNLIMIT, {}
     views = [] if projects is None else [seen_schema(number), *([SCHEMA] if number else ())]
     schemas, is_limited = [*views, *([schema(number)] if number else ())], bool(views and number)
     return LIMIT, {"schemas": schemas, "projects": sorted(projects or ()), "is_limited": is_limited}
+
+
+def check_limit(projects: Collection[str] | None) -> None:
+    """Raises NotByProject where a limit to projects, which somebody gives, would not hold."""
+    if projects is not None and settings.CELLS > 1 and fetched("SELECT FROM pg_extension WHERE extname = 'citus'"):
+        raise NotByProject
 
 
 def _check(found: tuple[Any, ...] | None) -> None:

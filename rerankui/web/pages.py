@@ -89,7 +89,8 @@ def private_pages(request: HttpRequest) -> Steps:
 def in_sight(request: HttpRequest) -> Steps:
     """Encloses the sight of a token or an operator, and the cell of a memory: they end with the answer, whose pieces
     are still made in them."""
-    with looking(), within(None), cells.answering():
+    cells.begin_answer()
+    with looking(), within(None):
         response = yield
         if isinstance(response, StreamingHttpResponse):
             pieces, seen = response.streaming_content, (sight(), cell())

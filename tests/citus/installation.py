@@ -1,4 +1,4 @@
-"""The program on a cluster, with two cells: in this process, and as an operator starts it."""
+"""The program on a cluster, with some cells: in this process, and as an operator starts it."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,8 @@ from tests.support.api_client import EVERY_SCOPE
 from tests.support.clock import PATIENCE
 from tests.support.stack import Stack
 
-CELLS = 2
+# More than the cluster has machines for them, so that one moves to a machine that is added.
+CELLS = 3
 
 
 @contextmanager

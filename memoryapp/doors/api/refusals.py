@@ -95,6 +95,12 @@ OF_DOMAIN: Mapping[type[Exception], int] = {
     TooManyRuns: 429,
 }
 RUNS_WAIT = 2
+# The last are faults of the program, unless Citus means that a machine is gone.
+_AWAY = (
+    (OperationalError, psycopg.OperationalError),
+    (InterfaceError, psycopg.InterfaceError),
+    (InternalError, psycopg.InternalError),
+)
 
 
 def add_handlers(api: NinjaAPI) -> None:
@@ -108,10 +114,9 @@ def add_handlers(api: NinjaAPI) -> None:
     api.add_exception_handler(HttpError, _unreadable)
     api.add_exception_handler(AuthenticationError, lambda _request, _error: refusal(401))
     api.add_exception_handler(RequestDataTooBig, lambda _request, _error: refusal(413))
-    for away in (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError):
-        api.add_exception_handler(away, _away)
-    for away in (InternalError, psycopg.InternalError):
-        api.add_exception_handler(away, _away_or_fault)
+    for of_django, of_driver in _AWAY:
+        api.add_exception_handler(of_django, _away)
+        api.add_exception_handler(of_driver, _away)
 
 
 def _in_a_sentence(status: int, request: HttpRequest, error: Exception) -> HttpResponse:
@@ -141,13 +146,9 @@ def _unreadable(request: HttpRequest, error: Any) -> HttpResponse:
 def _away(request: HttpRequest, error: Any) -> HttpResponse:
     if is_outage(error):
         database_outage.report(error)
-    return refusal(503, away(error), wait=AWAY_SECONDS)
-
-
-def _away_or_fault(request: HttpRequest, error: Any) -> HttpResponse:
-    if not is_outage(error):
+    elif isinstance(error, _AWAY[-1]):
         raise error
-    return _away(request, error)
+    return refusal(503, away(error), wait=AWAY_SECONDS)
 
 
 def away(error: BaseException) -> str:
