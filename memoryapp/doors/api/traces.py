@@ -8,7 +8,6 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
@@ -154,7 +153,7 @@ def _owners_of_known(grant: Grant, of_trace: Mapping[str, Any]) -> dict[UUID, Ch
     numbers = [UUID(number) for number in of_trace]
     rows = Trace.objects.filter(number__in=numbers, owner__in=grant.visible_owners()).select_related("owner")
     found: dict[UUID, set[ChatUser]] = defaultdict(set)
-    for row in chain(*cells.asked(lambda: list(rows.all()))):
+    for row in cells.everywhere()(lambda: list(rows.all()))():
         found[row.number].add(row.owner)
     return {number: next(iter(owners)) for number, owners in found.items() if len(owners) == 1}
 
