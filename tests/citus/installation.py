@@ -48,6 +48,10 @@ class Installation(Stack):
             base_url=self.url, headers={"authorization": f"Bearer {self.token}"}, timeout=PATIENCE
         )
 
+    def stop(self) -> int:
+        self.client.close()
+        return super().stop()
+
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """What an endpoint answers, which is no refusal."""
         answer = self.client.request(method, path, json=body)
