@@ -8,7 +8,7 @@ chosen: rows of one cell must not pass for those of all.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from itertools import groupby
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import UUID
@@ -122,12 +122,15 @@ def added(one: Any, other: Any) -> Any:
 
 
 def by_owner(read: Callable[[list[ChatUser]], Mapping[int, Found]], owners: Iterable[ChatUser]) -> dict[int, Found]:
-    """What ``read`` finds for chat users of one cell, by their number, for those of all."""
+    """What ``read`` finds for chat users of one cell, by their number, for those of all that can be reached."""
     found = sorted(owners, key=lambda owner: owner.cell)
     groups = [list(those) for _number, those in groupby(found, lambda owner: owner.cell)]
     cells = each([those[0].cell for those in groups])
     return {
-        pk: each_found for those, _number in zip(groups, cells, strict=True) for pk, each_found in read(those).items()
+        pk: each_found
+        for those, _number in zip(groups, cells, strict=True)
+        for of_cell in tried(partial(read, those))
+        for pk, each_found in of_cell.items()
     }
 
 
