@@ -350,9 +350,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 # Of a machine that ends while a transaction is committed there.
-_LOST_BY_CITUS = re.compile(
-    "server closed the connection unexpectedly|could not commit transaction for shard|failure on connection marked"
-)
+_LOST_BY_CITUS = re.compile("server closed the connection|could not commit transaction for shard|failure on connection")
 
 
 def is_outage_of_cell(error: BaseException) -> bool:

@@ -5,7 +5,6 @@ one. Then its vectors are made beside those that serve, and when none is missing
 """
 
 from datetime import timedelta
-from functools import partial
 from typing import TypeVar
 
 from django.db import IntegrityError, transaction
@@ -89,13 +88,9 @@ def is_whole(row: EmbeddingProfile) -> bool:
 
 def note_look(row: EmbeddingProfile, *, has_backlog: bool) -> None:
     """Notes what a look at everybody's rows found; while a cell is out of reach, a later look notes it."""
-    if has_backlog or not is_whole(row):
-        cells.tried(partial(_note_look, row, has_backlog))
-
-
-def _note_look(row: EmbeddingProfile, has_backlog: bool) -> None:
-    if has_backlog or is_complete(row):
-        EmbeddingProfile.objects.filter(pk=row.pk).update(whole_at=None if has_backlog else Now())
+    if has_backlog or (not is_whole(row) and is_complete(row)):
+        rows, whole_at = EmbeddingProfile.objects.filter(pk=row.pk), None if has_backlog else Now()
+        cells.tried(lambda: rows.update(whole_at=whole_at))
 
 
 def is_complete(row: EmbeddingProfile) -> bool:

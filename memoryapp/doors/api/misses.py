@@ -9,17 +9,8 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from memoryapp.curation import CurationError
-from memoryapp.doors.api.access import (
-    Scope,
-    Token,
-    answered,
-    check_whole,
-    described,
-    grant_of,
-    owner_or_404,
-    page_of,
-    row_or_404,
-)
+from memoryapp.doors.api import access
+from memoryapp.doors.api.access import Scope, Token, answered, check_whole, described, grant_of, owner_or_404, page_of
 from memoryapp.doors.api.curation import actor_of
 from memoryapp.doors.api.recall import moment_in, wait_for_end
 from memoryapp.doors.api.shapes.fields import LARGEST_ID, NotYet, RequestRefused
@@ -128,7 +119,7 @@ def _decided(grant: Grant, number: int, body: DecideMissBody) -> Miss:
 
 def _miss_or_404(grant: Grant, number: int) -> Miss:
     related = ("owner", "run__owner", "again", "golden", "topic_edit", "change")
-    return row_or_404(grant, Miss.objects.select_related(*related), number, "such miss")
+    return access.row_or_404(grant, Miss.objects.select_related(*related), number, "such miss")
 
 
 def whole(grant: Grant, number: int) -> dict[str, Any]:
