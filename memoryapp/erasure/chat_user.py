@@ -146,7 +146,8 @@ def holding(owner: models.ChatUser) -> Holding:
 def begin_user(owner: models.ChatUser, actor: str) -> models.Erasure:
     """Hides the chat user for good; an erasure that began earlier continues. The rows exist until ``finish_user``."""
     with transaction.atomic():
-        # A stronger lock than a referring row takes, so it waits for those who are writing now.
+        # Stronger locks than a referring row takes, so they wait for those who are writing now.
+        list(models.Talk.objects.select_for_update().filter(owner=owner))
         row = models.ChatUser.with_erased.select_for_update().get(pk=owner.pk)
         if row.erasing_since is None:
             row.erasing_since = timezone.now()

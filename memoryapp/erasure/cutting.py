@@ -142,7 +142,9 @@ class Moved(Exception):
 
 def name_erasure(erasure: models.Erasure) -> None:
     """Until the transaction ends, the triggers on history permit the changes of this erasure."""
-    execute("SELECT set_config('memoryapp.erasure', %s, true)", [str(erasure.pk)])
+    # Citus tells the machine on which the cell lies nothing but this.
+    execute("SET LOCAL citus.propagate_set_commands = 'local'")
+    execute(f"SET LOCAL memoryapp.erasure = '{erasure.pk:d}'")
 
 
 def lock(owner: models.ChatUser) -> None:

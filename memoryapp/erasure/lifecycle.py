@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -101,7 +102,8 @@ def compare(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> None:
             left |= Marks.of(row, slice(row.others["name"], None)).without(texts.remaining_texts())
             row.marks, row.others = b"".join(sorted(left)), {}
             row.save(update_fields=["marks", "others"])
-            _redact(row)
+            with _in_its_cell(row):
+                _redact(row)
             vacuum(row)
 
 
@@ -126,12 +128,16 @@ def look_again(erasure: Erasure) -> None:
 
 
 def _go_on(erasure: Erasure) -> None:
+    with _in_its_cell(erasure):
+        _continue(erasure)
+
+
+def _in_its_cell(erasure: Erasure) -> AbstractContextManager[None]:
     owner = ChatUser.with_erased.filter(pk=erasure.owner_number).first()
-    with within(owner.cell if owner else cell() or 0):
-        _in_cell(erasure)
+    return within(owner.cell if owner else cell() or 0)
 
 
-def _in_cell(erasure: Erasure) -> None:
+def _continue(erasure: Erasure) -> None:
     erasure.refresh_from_db()
     if erasure.kind == Erasure.Kind.MASK and erasure in due():
         masking.go_on(erasure)

@@ -139,17 +139,25 @@ def _foreign(owner: ChatUser | None) -> Iterator[Violation]:
 def _foreign_query() -> str:
     """One statement for all relations: sending one for each takes longer than answering them."""
     return " UNION ALL ".join(
-        f"""(SELECT '{model.__name__}', x."{model._meta.pk.column}"::text, '{field.name}', x.owner_id, (
-                SELECT owner_id FROM "{field.related_model._meta.db_table}" z
-                WHERE z."{field.target_field.column}" = x."{field.column}"
-             ) FROM "{model._meta.db_table}" x LEFT JOIN "{field.related_model._meta.db_table}" y
-             ON y.owner_id = x.owner_id AND y."{field.target_field.column}" = x."{field.column}"
+        f"""(SELECT '{model.__name__}', x."{model._meta.pk.column}"::text, '{field.name}', x.owner_id,
+             {_whose(field)[0]} FROM "{model._meta.db_table}" x LEFT JOIN "{field.related_model._meta.db_table}" y
+             ON y.owner_id = x.owner_id AND y."{field.target_field.column}" = x."{field.column}" {_whose(field)[1]}
              WHERE x."{field.column}" IS NOT NULL AND y.owner_id IS NULL AND {{mine}} LIMIT {MOST_A_KIND})"""
         for model in apps.get_app_config("memoryapp").get_models()
         if issubclass(model, Owned)
         for field in model._meta.concrete_fields
         if isinstance(field, models.ForeignKey) and issubclass(field.related_model, Owned)
     )
+
+
+def _whose(field: Any) -> tuple[str, str]:
+    """Selects the owner of what the field refers to, and the join that this needs: Citus looks up no row of a shared
+    table for one of a cell."""
+    found = f'"{field.related_model._meta.db_table}" z'
+    same = f'z."{field.target_field.column}" = x."{field.column}"'
+    if field.related_model.in_cell:
+        return f"(SELECT owner_id FROM {found} WHERE {same})", ""
+    return "z.owner_id", f"LEFT JOIN {found} ON {same}"
 
 
 def _miscounted(owner: ChatUser | None) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ chosen: rows of one cell must not pass for those of all.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from itertools import groupby
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import UUID
@@ -26,7 +26,7 @@ from memoryapp.engine.beside import table_beside
 from memoryapp.engine.cells import NUMBERS, cell, enter, made_in, within
 from memoryapp.migrations._sights import sights
 from memoryapp.models import ChatUser, Talk
-from memoryapp.platform.database import WholeExecutor, is_outage
+from memoryapp.platform.database import WholeExecutor, database_outage, is_outage_of_cell
 from memoryapp.platform.sights import schema, seen_schema, tables
 from memoryapp.platform.statements import execute, fetched
 
@@ -39,7 +39,7 @@ Row = TypeVar("Row", bound=Model)
 READ_BESIDE = ("chatuser", "embeddingprofile", "prompt", "erasure")
 _SQL = table_beside(__file__)
 _LIKE = ("options", "constraints", "indexes", "keys", "functions", "triggers")
-_unreached = ContextVar("unreached", default=0)
+_unreached: ContextVar[dict[int, Exception]] = ContextVar("unreached", default={})  # noqa: B039 nobody changes it
 
 
 class NotMoved(Exception):
@@ -65,23 +65,32 @@ def each(asked: Iterable[int] | None = None) -> Iterator[int]:
 def asked(read: Callable[[], Found]) -> list[Found]:
     """What ``read`` finds in each cell. One that cannot be reached is left out and noted (``unreached``), unless none
     answers."""
-    found, faults = [], []
-    for _cell in each():
-        try:
-            found.append(read())
-        except (DatabaseError, psycopg.Error) as error:
-            if settings.CELLS == 1 or not is_outage(error):
-                raise
-            faults.append(error)
+    found = [rows for _cell in each() for rows in tried(read)]
     if not found:
-        raise faults[0]
-    _unreached.set(max(unreached(), len(faults)))
+        raise next(reversed(unreached().values()))
     return found
 
 
-def unreached() -> int:
-    """How many cells could not be asked for this answer."""
+def tried(read: Callable[[], Found]) -> list[Found]:
+    """What ``read`` finds in the cell at hand; nothing if that cannot be reached, which is noted."""
+    try:
+        return [read()]
+    except (DatabaseError, psycopg.Error) as error:
+        if settings.CELLS == 1 or not is_outage_of_cell(error):
+            raise
+        database_outage.report(error)
+        _unreached.set({**unreached(), cell() or 0: error})
+        return []
+
+
+def unreached() -> dict[int, Exception]:
+    """The cells that could not be asked for this answer, and why."""
     return _unreached.get()
+
+
+def begin_answer() -> None:
+    """For what follows no cell was out of reach yet."""
+    _unreached.set({})
 
 
 def everywhere(
@@ -113,12 +122,15 @@ def added(one: Any, other: Any) -> Any:
 
 
 def by_owner(read: Callable[[list[ChatUser]], Mapping[int, Found]], owners: Iterable[ChatUser]) -> dict[int, Found]:
-    """What ``read`` finds for chat users of one cell, by their number, for those of all."""
+    """What ``read`` finds for chat users of one cell, by their number, for those of all that can be reached."""
     found = sorted(owners, key=lambda owner: owner.cell)
     groups = [list(those) for _number, those in groupby(found, lambda owner: owner.cell)]
     cells = each([those[0].cell for those in groups])
     return {
-        pk: each_found for those, _number in zip(groups, cells, strict=True) for pk, each_found in read(those).items()
+        pk: each_found
+        for those, _number in zip(groups, cells, strict=True)
+        for of_cell in tried(partial(read, those))
+        for pk, each_found in of_cell.items()
     }
 
 
@@ -277,6 +289,9 @@ def _make(number: int) -> None:
 def _distribute(name: str) -> None:
     """Has Citus lay the schema on one of its machines, and the shared tables that its statements read on all."""
     execute("SET LOCAL citus.enable_unsafe_triggers = on")
+    # The laws read tables of the cell alone, beside which they run.
+    for (law,) in fetched(_SQL["laws"], [[name, schema(0)]]):
+        execute(f"ALTER FUNCTION {law} SET citus.allow_nested_distributed_execution = on")
     for table in READ_BESIDE:
         if not fetched("SELECT FROM pg_dist_partition WHERE logicalrelid = %s::regclass", [f"memoryapp_{table}"]):
             execute("SELECT create_reference_table(%s)", [f"memoryapp_{table}"])

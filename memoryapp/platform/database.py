@@ -7,6 +7,7 @@ while they wait for a model.
 
 import asyncio
 import logging
+import re
 import select
 import threading
 import time
@@ -302,21 +303,27 @@ class OutageLog:
         self._interval = interval
         self._lock = threading.Lock()
         self._since = self._logged = 0.0
+        # When a cell was last out of reach; nothing announces that it is back.
+        self._of_cell = float("-inf")
 
     def report(self, error: BaseException) -> None:
+        is_of_cell = is_outage_of_cell(error)
         with self._lock:
             now = time.monotonic()
-            if not self._since:
+            if is_of_cell:
+                self._of_cell = now
+            if not self._since and not is_of_cell:
                 self._since = now
             elif now - self._logged < self._interval:
                 return
             self._logged = now
-        sentence = "The database cannot be reached: %s. Requests are refused and work waits until it is back."
-        logger.warning(sentence, reason(error))
+        what = "A cell" if is_of_cell else "The database"
+        sentence = "%s cannot be reached: %s. Requests are refused and work waits until it is back."
+        logger.warning(sentence, what, reason(error))
 
     @property
     def is_going_on(self) -> bool:
-        return bool(self._since)
+        return bool(self._since) or time.monotonic() - self._of_cell < self._interval
 
     def end(self, **_named: Any) -> None:
         with self._lock:
@@ -335,9 +342,21 @@ def is_outage(error: BaseException) -> bool:
     cause = error.__cause__ if isinstance(error, DatabaseError) else error
     if isinstance(cause, psycopg.InterfaceError):
         return "connection" in str(cause)
+    if isinstance(cause, psycopg.errors.InternalError_):
+        return _LOST_BY_CITUS.search(str(cause)) is not None
     if not isinstance(cause, psycopg.OperationalError):
         return False
     return cause.sqlstate is None or cause.sqlstate.startswith(("08", "28", "3D", "57P"))
+
+
+# Of a machine that ends while a transaction is committed there.
+_LOST_BY_CITUS = re.compile("server closed the connection|could not commit transaction for shard|failure on connection")
+
+
+def is_outage_of_cell(error: BaseException) -> bool:
+    """Whether an outage concerns the machine of one cell: the server that was asked says so, and answers."""
+    cause = error.__cause__ if isinstance(error, DatabaseError) else error
+    return is_outage(error) and getattr(cause, "sqlstate", None) in ("08006", "XX000")
 
 
 def is_gone(error: BaseException) -> bool:

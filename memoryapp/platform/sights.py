@@ -11,7 +11,7 @@ Where there are several cells, a statement about memories is refused before one 
 for those of all.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -23,11 +23,13 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import Model
+from django.utils.translation import gettext as _
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.cells import cell
 from memoryapp.engine.sight import looking, sight
+from memoryapp.platform.statements import fetched
 
 SCHEMA = "memoryapp_seen"
 # Where a connection looks when nothing was set; the same for all of a process, and slow to ask for.
@@ -35,7 +37,8 @@ HOME = "SELECT reset_val FROM pg_settings WHERE name = 'search_path'"
 # Without the first of the schemas the tables of another would be found.
 LIMIT = """
 SELECT set_config('search_path', concat_ws(',', VARIADIC %(schemas)s::text[] || %(home)s::text), false),
-       set_config('memoryapp.projects', %(projects)s::text[]::text, false)
+       set_config('memoryapp.projects', %(projects)s::text[]::text, false),
+       %(is_limited)s AND EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')
 WHERE to_regclass((%(schemas)s::text[])[1] || '.memoryapp_message') IS NOT NULL
 """
 UNLIMIT = "RESET search_path"
@@ -50,6 +53,13 @@ _UNKNOWN: Shown = (None, -1)
 
 class NotMade(RuntimeError):
     """The tables of a cell, or the views of limited actors, are missing, so nothing is shown."""
+
+
+class NotByProject(Exception):
+    """A limit to projects does not hold in a cell on another machine; the text is a sentence for people."""
+
+    def __str__(self) -> str:
+        return _("Memories lie on several machines here, and nothing there can be limited to projects.")
 
 
 class NoCell(RuntimeError):
@@ -81,8 +91,24 @@ def _statement(wanted: Shown) -> tuple[str, dict[str, Any]]:
     if wanted == _ALL:
         return UNLIMIT, {}
     views = [] if projects is None else [seen_schema(number), *([SCHEMA] if number else ())]
-    schemas = [*views, *([schema(number)] if number else ())]
-    return LIMIT, {"schemas": schemas, "home": _home[0], "projects": sorted(projects or ())}
+    schemas, is_limited = [*views, *([schema(number)] if number else ())], bool(views and number)
+    values = {"schemas": schemas, "home": _home[0], "projects": sorted(projects or ()), "is_limited": is_limited}
+    return LIMIT, values
+
+
+def check_limit(projects: Collection[str] | None) -> None:
+    """Raises NotByProject where a limit to projects, which somebody gives, would not hold."""
+    if projects is not None and settings.CELLS > 1 and fetched("SELECT FROM pg_extension WHERE extname = 'citus'"):
+        raise NotByProject
+
+
+def _check(found: tuple[Any, ...] | None) -> None:
+    """Raises NotMade, or NotByProject: the views ask the connection for the projects, and Citus looks at them on
+    another."""
+    if found is None:
+        raise NotMade
+    if found[2]:
+        raise NotByProject
 
 
 def _show(holder: Any) -> None:
@@ -98,8 +124,9 @@ def _show(holder: Any) -> None:
         if not _home:
             _home.append(cursor.execute(HOME).fetchone()[0])
         found = cursor.execute(*_statement(wanted))
-        if wanted != _ALL and found.fetchone() is None:
-            raise NotMade
+        if wanted != _ALL:
+            _forget(holder)
+            _check(found.fetchone())
     setattr(holder, _SHOWN, wanted)
     setattr(holder, _IN_TRANSACTION, not holder.get_autocommit())
 
@@ -112,8 +139,8 @@ def _forget(holder: Any) -> None:
 def _before(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
     if sql.startswith("ROLLBACK"):
         _forget(context["connection"])
-    # After an error a transaction takes nothing but its end.
-    elif not sql.startswith(("RELEASE", "SAVEPOINT")):
+    # After an error a transaction takes nothing but its end, and how it is isolated is said first.
+    elif not sql.startswith(("RELEASE", "SAVEPOINT", "SET TRANSACTION")):
         if settings.CELLS > 1 and cell() is None and any(table in sql for table in tables()):
             raise NoCell(sql[:200])
         _show(context["connection"])
@@ -121,7 +148,9 @@ def _before(execute: Callable[..., Any], sql: str, params: Any, many: bool, cont
 
 
 def _is_grouped_by_key(model: type[Model]) -> bool:
-    return model._meta.managed and sight().projects is None
+    # Citus hands the rows of shared tables to a cell without their keys.
+    is_whole = settings.CELLS == 1 or getattr(model, "in_cell", False)
+    return model._meta.managed and sight().projects is None and is_whole
 
 
 def _watch(connection: BaseDatabaseWrapper, **_signal: Any) -> None:
@@ -158,8 +187,8 @@ class SeeingPool(AsyncConnectionPool):
                 if not _home:
                     _home.extend(await (await connection.execute(HOME)).fetchone() or ())
                 found = await connection.execute(*_statement(wanted))
-                if wanted != _ALL and await found.fetchone() is None:
-                    raise NotMade
+                if wanted != _ALL:
+                    _check(await found.fetchone())
             except BaseException:
                 await connection.close()
                 await self.putconn(connection)

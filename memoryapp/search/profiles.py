@@ -85,9 +85,10 @@ def is_whole(row: EmbeddingProfile) -> bool:
 
 
 def note_look(row: EmbeddingProfile, *, has_backlog: bool) -> None:
-    """Notes what a look at everybody's rows found."""
+    """Notes what a look at everybody's rows found; while a cell is out of reach, a later look notes it."""
     if has_backlog or (not is_whole(row) and is_complete(row)):
-        EmbeddingProfile.objects.filter(pk=row.pk).update(whole_at=None if has_backlog else Now())
+        rows, whole_at = EmbeddingProfile.objects.filter(pk=row.pk), None if has_backlog else Now()
+        cells.tried(lambda: rows.update(whole_at=whole_at))
 
 
 def is_complete(row: EmbeddingProfile) -> bool:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.curation.suggestions.inbox import Waiting, waiting_in
 from memoryapp.engine.cells import within
 from memoryapp.models import ChatUser, Operator, Role
+from memoryapp.platform import cells
 from memoryapp.platform.accounts.operators import operator_for
 from memoryapp.upkeep import demo
 from rerankui.frame import toasts
@@ -223,8 +224,14 @@ class PageFrame:
         """What waits for a decision in this memory."""
         if self.owner is None:
             return Waiting()
-        with within(self.owner.cell):
-            return waiting_in(self.owner)
+        owner = self.owner
+        with within(owner.cell):
+            return next(iter(cells.tried(lambda: waiting_in(owner))), Waiting())
+
+    @property
+    def unreached(self) -> int:
+        """How many cells could not be asked for what is above this on the page."""
+        return len(cells.unreached())
 
 
 def frame(request: HttpRequest) -> dict[str, PageFrame]:

@@ -195,7 +195,7 @@ def quality_of_all(request: HttpRequest) -> HttpResponse:
     # Some figures read every topic of a memory.
     page = page_of(request, visible_owners(request), ("name", "id"), size=20)
     found = cells.by_owner(partial(qualities, now=timezone.now()), page.rows)
-    rows = [(owner, row(owner, found[owner.pk])) for owner in page]
+    rows = [(owner, row(owner, found[owner.pk])) for owner in page if owner.pk in found]
     total = sum(found.values(), Quality())
     sums = [head.of(total) for head in heads()]
     context = {"page": page, "rows": rows, "heads": heads(), "sums": sums}

@@ -57,7 +57,8 @@ def overview(request: Request) -> HttpResponse:
     found = _named(seen, filters.chosen["q"])
     page = page_of(request, found, filters.order)
     counts = cells.by_owner(partial(holdings, by_month=True), page.rows)
-    context: dict[str, Any] = {"page": page, "filters": filters, "rows": [(owner, counts[owner.pk]) for owner in page]}
+    rows = [(owner, counts[owner.pk]) for owner in page if owner.pk in counts]
+    context: dict[str, Any] = {"page": page, "filters": filters, "rows": rows}
     if not request.htmx:
         # The page says that nothing is left to do only where it lists the steps of all memories.
         sees_all = not (filters.is_narrowed or page.before or page.after)
@@ -66,7 +67,7 @@ def overview(request: Request) -> HttpResponse:
         # The last days of these memories on the reader's calendar.
         now, zone = timezone.now(), timezone.get_current_timezone()
         context |= {"usage": usage(seen, now=now, zone=zone), "worst": worst_runs(seen, FEW, now=now, zone=zone)}
-        context |= {**_beginning(request), "expiring": recent_batches(seen)}
+        context |= {**next(iter(cells.tried(partial(_beginning, request))), {}), "expiring": recent_batches(seen)}
         context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
         context |= {"alarms": open_for(request)}
         if operator_of(request).sees_everyone and settings.DAILY_CAP_USD is not None:

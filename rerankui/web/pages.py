@@ -20,7 +20,7 @@ from django.utils.translation import get_language_from_request
 
 from memoryapp.engine.cells import cell, within
 from memoryapp.engine.sight import Sight, looking, sight
-from memoryapp.platform import metrics
+from memoryapp.platform import cells, metrics
 
 # What is done before a view and, behind its ``yield``, with its response; returning before that answers in its place.
 Steps = Generator[None, HttpResponseBase, HttpResponseBase]
@@ -89,6 +89,7 @@ def private_pages(request: HttpRequest) -> Steps:
 def in_sight(request: HttpRequest) -> Steps:
     """Encloses the sight of a token or an operator, and the cell of a memory: they end with the answer, whose pieces
     are still made in them."""
+    cells.begin_answer()
     with looking(), within(None):
         response = yield
         if isinstance(response, StreamingHttpResponse):

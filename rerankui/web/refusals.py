@@ -17,7 +17,8 @@ from django.views.defaults import page_not_found
 
 from memoryapp.doors.api.refusals import AWAY_SECONDS, OF_DOMAIN
 from memoryapp.platform.caps import CapReached, QuotaReached
-from memoryapp.platform.database import database_outage, is_gone, is_outage
+from memoryapp.platform.database import database_outage, is_gone, is_outage, is_outage_of_cell
+from memoryapp.platform.sights import NotByProject
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class MalformedMiddleware(MiddlewareMixin):
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if is_gone(exception):
             return page_not_found(request, exception)
-        if isinstance(exception, CapReached | QuotaReached):
+        if isinstance(exception, CapReached | NotByProject | QuotaReached):
             return render(request, "refused.html", {"exception": exception}, status=OF_DOMAIN[type(exception)])
         is_value = isinstance(exception, ValueError) and any(words in str(exception) for words in _UNTYPED_MESSAGES)
         if not is_value and not isinstance(exception, _REFUSED):
@@ -60,7 +61,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     error = sys.exc_info()[1]
     if error is None or not is_outage(error):
         return HttpResponseServerError(render_to_string("500.html"))
-    body = render_to_string("503.html", {"seconds": AWAY_SECONDS if request.method == "GET" else None})
+    seconds = AWAY_SECONDS if request.method == "GET" else None
+    body = render_to_string("503.html", {"seconds": seconds, "is_of_cell": is_outage_of_cell(error)})
     return HttpResponse(body, status=503, headers={"Retry-After": str(AWAY_SECONDS)})
 
 

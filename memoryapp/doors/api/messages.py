@@ -19,7 +19,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from memoryapp import erasure
-from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_or_404, within
+from memoryapp.doors.api.access import Scope, Token, answered, described, grant_of, owner_named, owner_or_404, within
 from memoryapp.doors.api.curation import actor_of
 from memoryapp.doors.api.lists import router as users
 from memoryapp.doors.api.recall import EXPORT, FilePieces
@@ -130,8 +130,9 @@ def _times_of(grant: Grant, name: str, spoken: Sequence[SentMessage]) -> Mapping
     """Returns the times of messages that are stored already and come again without one, by their ids."""
     sent = [item.sent for item in spoken if isinstance(item.sent, Mapping) and not item.sent.get("ts")]
     ids = [clean(str(message["id"])) for message in sent if message.get("id")]
-    known = Message.objects.filter(owner__in=grant.visible_owners().filter(name=clean(name)), external_id__in=ids)
-    return {id: sent_at.isoformat() for id, sent_at in known.values_list("external_id", "sent_at")} if ids else {}
+    owner = owner_named(grant, name) if ids else None
+    known = Message.objects.of(owner).filter(external_id__in=ids).values_list("external_id", "sent_at") if owner else ()
+    return {id: sent_at.isoformat() for id, sent_at in known}
 
 
 def _with_ids_and_times(spoken: Sequence[SentMessage], times: Mapping[str, str]) -> list[SentMessage]:

@@ -9,6 +9,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from memoryapp.curation import CurationError
+from memoryapp.doors.api import access
 from memoryapp.doors.api.access import Scope, Token, answered, check_whole, described, grant_of, owner_or_404, page_of
 from memoryapp.doors.api.curation import actor_of
 from memoryapp.doors.api.recall import moment_in, wait_for_end
@@ -22,7 +23,6 @@ from memoryapp.insight.misses.days import days_of
 from memoryapp.insight.misses.misses import MissHolders
 from memoryapp.models import ChatUser, Message, Miss, Run
 from memoryapp.platform.accounts.tokens import Grant
-from memoryapp.platform.audit import entries
 from memoryapp.platform.database import in_thread
 from memoryapp.runs.lifecycle import room_for
 
@@ -149,13 +149,8 @@ def _decided(grant: Grant, number: int, body: DecideMissBody) -> Miss:
 
 
 def _miss_or_404(grant: Grant, number: int) -> Miss:
-    rows = Miss.objects.filter(owner__in=grant.visible_owners())
     related = ("owner", "run__owner", "again", "golden", "topic_edit", "change")
-    found = rows.select_related(*related).filter(pk=number).first() if 0 <= number <= LARGEST_ID else None
-    if found is None:
-        raise RequestRefused(404, "There is no such miss.")
-    entries.saw(found.owner_id)
-    return found
+    return access.row_or_404(grant, Miss.objects.select_related(*related), number, "such miss")
 
 
 def _remedy(offer: remedies.Offer) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.utils import translation
@@ -33,7 +33,8 @@ from memoryapp.intake.items import TooManyItems
 from memoryapp.memory.content import BeingErased
 from memoryapp.platform.audit import entries
 from memoryapp.platform.caps import CapReached, QuotaReached
-from memoryapp.platform.database import database_outage, in_thread, is_outage
+from memoryapp.platform.database import database_outage, in_thread, is_outage, is_outage_of_cell
+from memoryapp.platform.sights import NotByProject
 from memoryapp.runs.lifecycle import TooManyRuns
 from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.replays import ForkError
@@ -48,6 +49,7 @@ SENTENCES = {
     500: "A fault in the program; the server's log has the details.",
     503: "The database is out of reach; try again.",
 }
+CELL_AWAY = "This memory cannot be reached at the moment; try again."
 PREFIX = "/v1/"
 MEDIA_TYPES = ("application/json", "application/jsonl", "application/x-protobuf", "text/event-stream")
 AWAY_SECONDS = 2
@@ -78,6 +80,7 @@ def check_values(body: bytes) -> None:
 # What the domain refuses, in a sentence for people, with the status that it has for programs.
 OF_DOMAIN: Mapping[type[Exception], int] = {
     ParameterError: 400,
+    NotByProject: 403,
     NothingToErase: 404,
     CapsuleError: 409,
     QuotaReached: 409,
@@ -91,6 +94,12 @@ OF_DOMAIN: Mapping[type[Exception], int] = {
     TooManyRuns: 429,
 }
 RUNS_WAIT = 2
+# The last are faults of the program, unless Citus means that a machine is gone.
+_AWAY = (
+    (OperationalError, psycopg.OperationalError),
+    (InterfaceError, psycopg.InterfaceError),
+    (InternalError, psycopg.InternalError),
+)
 
 
 def add_handlers(api: NinjaAPI) -> None:
@@ -104,8 +113,9 @@ def add_handlers(api: NinjaAPI) -> None:
     api.add_exception_handler(HttpError, _unreadable)
     api.add_exception_handler(AuthenticationError, lambda _request, _error: refusal(401))
     api.add_exception_handler(RequestDataTooBig, lambda _request, _error: refusal(413))
-    for away in (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError):
-        api.add_exception_handler(away, _away)
+    for of_django, of_driver in _AWAY:
+        api.add_exception_handler(of_django, _away)
+        api.add_exception_handler(of_driver, _away)
 
 
 def _in_a_sentence(status: int, request: HttpRequest, error: Exception) -> HttpResponse:
@@ -135,7 +145,14 @@ def _unreadable(request: HttpRequest, error: Any) -> HttpResponse:
 def _away(request: HttpRequest, error: Any) -> HttpResponse:
     if is_outage(error):
         database_outage.report(error)
-    return refusal(503, wait=AWAY_SECONDS)
+    elif isinstance(error, _AWAY[-1]):
+        raise error
+    return refusal(503, away(error), wait=AWAY_SECONDS)
+
+
+def away(error: BaseException) -> str:
+    """The sentence about an outage, if only one memory is out of reach."""
+    return CELL_AWAY if is_outage_of_cell(error) else ""
 
 
 def _invalid(request: HttpRequest, error: Any) -> HttpResponse:

@@ -167,6 +167,7 @@ def compared(
     grant: Grant, run: Annotated[list[UUID], Query(min_length=2, max_length=MOST_RUNS)]
 ) -> compare.RunComparison:
     """Compare finished runs of one memory: the first difference of the first two, and each topic in every run."""
+    _run(grant, run[0])
     seen = Run.objects.filter(owner__in=grant.visible_owners(), pk__in=run).select_related("owner").in_bulk()
     if any(pk not in seen for pk in run):
         raise RequestRefused(404, "There is no such run.")

@@ -19,10 +19,12 @@ from memoryapp.doors.api.shapes.runs import TracesAnswer
 from memoryapp.doors.traces import arrival, wire
 from memoryapp.doors.traces.span import SentSpan
 from memoryapp.doors.traces.wire import JSON, PROTOBUF, UnreadableTraces
+from memoryapp.engine.cells import within
 from memoryapp.importers.values import clean
 from memoryapp.memory import content
 from memoryapp.memory.content import BeingErased
 from memoryapp.models import ChatUser, Trace
+from memoryapp.platform import cells
 from memoryapp.platform.accounts.tokens import Grant
 from memoryapp.platform.audit import entries
 from memoryapp.platform.database import in_thread
@@ -107,7 +109,8 @@ def take_in(grant: Grant, spans: Sequence[SentSpan], named: str) -> TakenTraces:
     for owner, sent in of_owner.items():
         entries.saw(owner.pk)
         try:
-            arrived = arrival.take(owner, sent, grant.token)
+            with within(owner.cell):
+                arrived = arrival.take(owner, sent, grant.token)
         except BeingErased:
             taken.rejected[_ERASING] += len(sent)
             continue
@@ -147,7 +150,7 @@ def _owners_of_known(grant: Grant, of_trace: Mapping[str, Any]) -> dict[UUID, Ch
     numbers = [UUID(number) for number in of_trace]
     rows = Trace.objects.filter(number__in=numbers, owner__in=grant.visible_owners()).select_related("owner")
     found: dict[UUID, set[ChatUser]] = defaultdict(set)
-    for row in rows:
+    for row in cells.everywhere()(lambda: list(rows.all()))():
         found[row.number].add(row.owner)
     return {number: next(iter(owners)) for number, owners in found.items() if len(owners) == 1}
 

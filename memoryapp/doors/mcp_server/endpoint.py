@@ -10,7 +10,7 @@ from django.utils import translation
 from django.views.decorators.csrf import csrf_exempt
 
 from memoryapp.doors.api.access import Scope, Token
-from memoryapp.doors.api.refusals import check_values, refusal
+from memoryapp.doors.api.refusals import away, check_values, refusal
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.mcp_server.tool import Caller
 from memoryapp.memory.content import BeingErased
@@ -58,8 +58,8 @@ async def mcp(request: HttpRequest, user: str = "") -> HttpResponse:
             return oauth.told(request, response) if refused.status == 401 and settings.MCP_OAUTH else response
         except BeingErased as erased:
             return refusal(409, str(erased), code="erased")
-        except (OperationalError, InterfaceError):
-            return refusal(503, wait=2)
+        except (OperationalError, InterfaceError) as error:
+            return refusal(503, away(error), wait=2)
         return await _answer(request, caller)
 
 

@@ -13,7 +13,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 
 from memoryapp.doors.api.access import Scope, who
-from memoryapp.doors.api.refusals import OF_DOMAIN
+from memoryapp.doors.api.refusals import OF_DOMAIN, away
 from memoryapp.doors.api.shapes.fields import RequestRefused
 from memoryapp.doors.mcp_server import changing, reading  # noqa: F401 they list their tools
 from memoryapp.doors.mcp_server.tool import TOOLS, Caller, MemoryTool
@@ -116,9 +116,9 @@ async def _called(caller: Caller, asked: CallToolRequestParams) -> CallToolResul
         if not is_gone(error):
             raise
         return _fault("It was deleted meanwhile.")
-    except (OperationalError, InterfaceError):
+    except (OperationalError, InterfaceError) as error:
         logger.warning("the database is out of reach")
-        return _fault("The database is out of reach; try again in a few seconds.")
+        return _fault(away(error) or "The database is out of reach; try again in a few seconds.")
 
 
 async def _answered(caller: Caller, asked: CallToolRequestParams) -> CallToolResult:

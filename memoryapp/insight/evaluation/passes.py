@@ -46,7 +46,9 @@ async def evaluate(
     """One score for each question, in order, as its run ends. Raises QuestionsError for an unknown user or message."""
     memories = await sync_to_async(_evidence)(questions)
     for question in questions:
-        yield await _asked(question, *memories[question.user], clients, evaluation, parameters)
+        with within(memories[question.user][0].cell):
+            score = await _asked(question, *memories[question.user], clients, evaluation, parameters)
+        yield score
 
 
 async def ask(question: LabelledQuestion, clients: Clients, *, evaluation: Evaluation) -> QuestionScore:

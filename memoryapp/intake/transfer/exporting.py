@@ -47,7 +47,7 @@ FORMAT = 1
 _LEFT_OUT = """
 Passage PassageMessage PassageVector TopicVector Card CardVector ItemVector QueryVector Run RunEvent RawReply
 RunProgress Judgement Grade GoldenQuestion AgentCall ForgetRequest Access BulkWork BulkTopic SavedView Work ImportFile
-RefusedText Trace TraceSpan GoldenAlarm Miss UnmaskedText ExpiryBatch ExpiringRow
+RefusedText Trace TraceSpan GoldenAlarm Miss UnmaskedText ExpiryBatch ExpiringRow Talk
 """
 LEFT_OUT: frozenset[type[models.Model]] = frozenset(apps.get_model("memoryapp", name) for name in _LEFT_OUT.split())
 _OWN = ("id", "owner")

@@ -11,11 +11,13 @@ from memoryapp.management.arguments import MemoryCommand, named_user, project, u
 from memoryapp.models import ApiToken
 from memoryapp.models.user import CAP_USD
 from memoryapp.platform.accounts import tokens
+from memoryapp.platform.sights import NotByProject
 
 GRANTED = [scope for scope in ApiToken.Scope if scope != ApiToken.Scope.EVERYONE]
 
 
 class Command(MemoryCommand):
+    refusals = (NotByProject,)
     help = "Makes an API token and prints it, this once; the database stores only its digest."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

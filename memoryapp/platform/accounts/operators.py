@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from memoryapp.engine.sight import limited_to, look
 from memoryapp.models import Access, ChatUser, LoginSession, Operator, Role
 from memoryapp.platform.accounts.signing_in import lacks_second_factor
+from memoryapp.platform.sights import check_limit
 from memoryapp.platform.statements import execute
 
 FIRST_OWNERS = 4
@@ -76,6 +77,7 @@ def make(
     if User.objects.filter(username__iexact=name).exists():
         raise OperatorRefused(_("There is a user called “%(name)s” already.") % {"name": name})
     user = User.objects.create_user(name, password=password)
+    check_limit(projects)
     operator = Operator.objects.create(user=user, role=role, projects=projects)
     _give(operator, owners)
     _record(operator, by or user, ADDITION, [])
@@ -94,6 +96,7 @@ def change(
 ) -> None:
     """Sets the role, the memories, their projects and whether the operator may sign in. Raises OperatorRefused for the
     last admin."""
+    check_limit(projects)
     execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     stored = Operator.objects.select_for_update(of=("self",)).select_related("user").get(pk=operator.pk)
     is_admin, stays = stored.role == Role.ADMIN and stored.user.is_active, is_active and role == Role.ADMIN

@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from memoryapp.engine.beside import table_beside
 from memoryapp.models import ApiToken, ChatUser
+from memoryapp.platform.sights import check_limit
 from memoryapp.platform.statements import fetched
 
 BEGINNING = "mnemo_"
@@ -75,6 +76,7 @@ def make(
 ) -> tuple[ApiToken, str]:
     """Makes a token; returns it and its text, which is shown nowhere else. Without ``owners`` it opens every memory.
     ``number`` comes from ``reserve``. Raises MadeAlready if a token has it."""
+    check_limit(projects)
     text = BEGINNING + secrets.token_urlsafe(32)
     granted = {*scopes} if owners else {*scopes, ApiToken.Scope.EVERYONE}
     stored = [scope.value for scope in ApiToken.Scope if scope in granted]
