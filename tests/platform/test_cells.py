@@ -61,7 +61,8 @@ def two(settings: Settings) -> Iterator[None]:
 def test_a_cell_has_what_the_first_tables_have(two: None) -> None:
     def part(query: str, number: int) -> Counter[str]:
         rows = fetched(query, [schema(number), list(tables())])
-        return Counter(str(row).replace(f"{schema(number)}.", "") for row in rows)
+        # A condition that was read again has other brackets.
+        return Counter(re.sub("[()]", "", str(row).replace(f"{schema(number)}.", "")) for row in rows)
 
     for name, query in PARTS.items():
         made, first = part(query, 1), part(query, 0)
