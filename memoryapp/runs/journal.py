@@ -9,12 +9,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import psycopg
+from django.conf import settings
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.beside import table_beside
@@ -24,7 +25,7 @@ from memoryapp.engine.outline import Outline, summarise
 from memoryapp.models import Run
 from memoryapp.platform import metrics
 from memoryapp.platform.telemetry import ended
-from memoryapp.platform.webhooks.announcing import RUN_ENDED, news_of_run
+from memoryapp.platform.webhooks.announcing import RUN_ENDED, RUN_ENDED_ALONE, news_of_run
 from memoryapp.runs.notices import Announce, Showing
 
 # Each attempt waits for a connection as long as the pool allows.
@@ -124,7 +125,10 @@ class Journal:
 
     async def _store(self, entry: JournalEntry) -> int | None:
         async with self.pool.connection() as connection:
-            row = await (await connection.execute(entry.statement, entry.values)).fetchone()
+            if settings.CELLS == 1:
+                row = await (await connection.execute(entry.statement, entry.values)).fetchone()
+            else:
+                row = await _in_parts(connection, entry)
             if row and row[1] == entry.first - 1:
                 return int(row[0])
             # An earlier attempt, whose answer was lost, may have stored the entry and even ended the run.
@@ -135,6 +139,32 @@ class Journal:
         if row:
             raise EventsLost(f"The last event of run {entry.run_id} is {row[1]}, not {entry.first - 1}.")
         return None
+
+
+async def _in_parts(connection: psycopg.AsyncConnection[Any], entry: JournalEntry) -> tuple[int, int] | None:
+    """Stores the entry by the same statements one after another. As one, a distributed database would carry what each
+    part finds to all of its machines, and fail while any is away."""
+    async with connection.transaction():
+        values = entry.values
+        found = await (await connection.execute(_SQL["run"], values)).fetchone()
+        if found is None:
+            return None
+        owner, evaluation = found
+        (last,) = await (await connection.execute(_SQL["last"], values)).fetchone() or (0,)
+        if last != entry.first - 1:
+            return owner, last
+        for seq, event in enumerate(entry.events, start=entry.first):
+            written = {"owner": owner, "run": entry.run_id, "seq": seq, **asdict(event)}
+            (number,) = await (await connection.execute(_SQL["event"], written)).fetchone() or (0,)
+            if event.message:
+                await connection.execute(_SQL["reply"], {**written, "event": number})
+        if entry.ending:
+            columns = ", ".join(f"{name} = %({name})s" for name in entry.ending)
+            await connection.execute(f"UPDATE memoryapp_run SET {columns} WHERE id = %(run)s", values)
+            await connection.execute("DELETE FROM memoryapp_runprogress WHERE run_id = %(run)s", values)
+        if entry.ending and evaluation is None:
+            await connection.execute(RUN_ENDED_ALONE, {**values, "owner": owner})
+        return owner, last
 
 
 # Recording: stores the events of a run while it goes on, as entries of the journal.

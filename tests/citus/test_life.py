@@ -189,7 +189,7 @@ OF_ALL = ("/", "/runs/", "/pipeline/", "/quality/")
 
 def test_a_dead_machine_takes_its_memories_alone(program: Installation, cluster: Cluster, page: httpx.Client) -> None:
     remembered(program, "gina")
-    remembered(program, "hans")
+    vllm, *_others = remembered(program, "hans")
     dead = program.machine_of("gina")
     if program.machine_of("hans") == dead:
         program.do("move_memory", "hans", str(elsewhere(program, dead)))
@@ -200,6 +200,9 @@ def test_a_dead_machine_takes_its_memories_alone(program: Installation, cluster:
     assert (refused.status_code, AWAY in refused.text) == (503, True)
     shown = page.get(f"/memory/{number}/topics/")
     assert (shown.status_code, AWAY in shown.text) == (503, True)
+    for strategy in STRATEGIES:
+        body = {"user": "hans", "query": QUERY, "strategy": strategy}
+        assert first_of(program.ask("POST", "/v1/recall", body)) == f"Topic:{vllm}"
     changes(program, "hans")
     for path in OF_ALL:
         shown = page.get(path)

@@ -305,7 +305,9 @@ def test_a_command_for_one_memory_tells_nothing_of_another(
         try:
             call_command(name, *command_arguments[name], stdout=out, stderr=out)
         except CommandError as refused:
-            assert name in {"fork", "move_memory", "try_endpoint", "undo_night", "why_not"}, "only these have nothing to do for Boris"
+            assert name in {"fork", "move_memory", "try_endpoint", "undo_night", "why_not"}, (
+                "only these have nothing to do for Boris"
+            )
             out.write(str(refused))
         assert SECRET not in out.getvalue(), name
 

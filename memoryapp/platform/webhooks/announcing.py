@@ -52,6 +52,7 @@ _GATHERED = timedelta(minutes=1)
 _SQL = table_beside(__file__)
 _ANNOUNCE: str = _SQL["announce"]
 RUN_ENDED: str = _SQL["run_ended"]
+RUN_ENDED_ALONE: str = _SQL["run_ended_alone"]
 
 
 def news_of_run(fallback: str) -> list[str]:
