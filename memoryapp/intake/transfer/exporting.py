@@ -52,7 +52,7 @@ RefusedText Trace TraceSpan GoldenAlarm Miss UnmaskedText ExpiryBatch ExpiringRo
 LEFT_OUT: frozenset[type[models.Model]] = frozenset(apps.get_model("memoryapp", name) for name in _LEFT_OUT.split())
 _OWN = ("id", "owner")
 # Fields of a chat user's row that concern only this installation.
-_OF_USER = ("id", "name", "talk", "erasing_since")
+_OF_USER = ("id", "name", "cell", "erasing_since")
 
 # Columns that name who did something. In a restored row the name is a claim of the file and is marked as such; the
 # program's own agents are named as they are, because rules depend on what they did.
