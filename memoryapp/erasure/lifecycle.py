@@ -42,6 +42,7 @@ from memoryapp.models import (
     Topic,
     TopicVector,
 )
+from memoryapp.platform import cells
 from memoryapp.platform import database
 from memoryapp.platform.database import lease_holds
 from memoryapp.platform.statements import execute
@@ -104,7 +105,8 @@ def compare(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> None:
             row.save(update_fields=["marks", "others"])
             with _in_its_cell(row):
                 _redact(row)
-            vacuum(row)
+            for _cell in cells.each():
+                vacuum(row)
 
 
 def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:

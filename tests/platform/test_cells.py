@@ -145,7 +145,7 @@ def statuses(memory: dict[str, Model], name: str) -> dict[str, int]:
 def status(ask: Callable[..., Any], *args: Any) -> int:
     with within(None):
         answer = ask(*args)
-        if answer.streaming:
+        if answer.streaming and not answer.is_async:
             b"".join(answer)
         return int(answer.status_code)
 
@@ -254,7 +254,9 @@ def test_a_memory_is_edited_undone_and_erased_in_its_cell(two: None) -> None:
     receipt = erasure.finish(erasure.begin_user(anna, "ada"))
     assert receipt.ended_at
     assert held(anna, anna.cell) == Counter()
+    erasure.compare(receipt)
     assert held(boris, boris.cell) == kept
+    call_command("verify_erasure", str(receipt.pk))
     call_command("check_memory")
 
 
