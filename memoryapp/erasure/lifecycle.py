@@ -42,8 +42,7 @@ from memoryapp.models import (
     Topic,
     TopicVector,
 )
-from memoryapp.platform import cells
-from memoryapp.platform import database
+from memoryapp.platform import cells, database
 from memoryapp.platform.database import lease_holds
 from memoryapp.platform.statements import execute
 from memoryapp.platform.webhooks.announcing import ERASURE_FINISHED, announce
