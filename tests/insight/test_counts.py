@@ -175,7 +175,7 @@ def test_runs_that_fell_back_come_before_slow_ones(anna: ChatUser) -> None:
     quick, slow = asked(anna, seconds=1), asked(anna, seconds=8)
     fell_back = asked(anna, seconds=2, fallback="llm_error")
     asked(anna, state="running")
-    assert list(worst_runs(ChatUser.objects.all(), now=TODAY, zone=UTC)) == [fell_back, slow, quick]
+    assert list(worst_runs(ChatUser.objects.all(), 9, now=TODAY, zone=UTC)) == [fell_back, slow, quick]
 
 
 # The inbox: suggestions, findings and failures of one memory, counted once everywhere.
