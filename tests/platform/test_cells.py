@@ -244,7 +244,7 @@ def test_a_memory_is_edited_undone_and_erased_in_its_cell(two: None) -> None:
     for owner in (anna, boris):
         with within(owner.cell):
             topics = talk(owner, ("Tea", ["Which tea?", "Green."]), ("Oboes", ["An oboe?", "Two."]))
-            fact_of(owner, f"Fact of {owner.name}")
+            fact_of(owner, f"A fact that only {owner.name} has told anybody about")
             pair = tuple(topic.pk for topic in topics)
             merged = curation.make(ChangeRequest(curation.MERGE, owner, pair), actor="ada").edit
             curation.undo(owner, merged, actor="ada")
