@@ -18,12 +18,14 @@ from memoryapp import curation, erasure
 from memoryapp.curation import ChangeRequest
 from memoryapp.engine.cells import NUMBERS, enter, made_in, within
 from memoryapp.engine.sight import limited_to, looking
-from memoryapp.models import ApiToken, ChatUser, Evaluation, Fact, Message, Role, Run, Topic, Work
+from memoryapp.insight.evaluation import passes
+from memoryapp.models import ApiToken, ChatUser, Evaluation, Fact, GoldenQuestion, Message, Role, Run, Topic, Work
 from memoryapp.platform import cells
 from memoryapp.platform.accounts import tokens
 from memoryapp.platform.database import WholeExecutor
 from memoryapp.platform.sights import NoCell, schema, seen_schema, tables
-from memoryapp.platform.statements import fetched
+from memoryapp.platform.statements import execute, fetched
+from memoryapp.upkeep import tasks
 from tests.conftest import fact_of, operator, signed_in, talk
 from tests.doors.api.every_endpoint import asked, endpoints
 from tests.platform.every_address import WORD, every_row, routes
@@ -295,3 +297,30 @@ def test_migrations_of_the_next_release_reach_every_cell(
         views = fetched("SELECT count(*) FROM information_schema.views WHERE table_schema = %s", [seen_schema(1)])
         assert views[0][0] > 30
     call_command("migrate", "memoryapp", verbosity=0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_evaluation_asks_memories_of_several_cells(settings: Settings) -> None:
+    settings.CELLS = 2
+    cells.bring_up_to_date()
+    try:
+        with within(None):
+            questions = []
+            for name in ("anna", "boris"):
+                owner = ChatUser.objects.create(name=name)
+                with within(owner.cell):
+                    tea, _oboes = talk(owner, ("Tea", ["Which tea?", "Green tea."]), ("Oboes", ["An oboe?", "Two."]))
+                    evidence = list(tea.message_set.values_list("pk", flat=True))
+                row = {"collection": "tea", "question": "Which tea?", "evidence": evidence, "made_by": "ada"}
+                questions.append(GoldenQuestion.objects.create(owner=owner, **row))
+            evaluation = passes.begin(questions, ["flash"], source="tea", by="ada")
+            tasks.evaluate_asked()
+            evaluation.refresh_from_db()
+            assert evaluation.state == Evaluation.State.FINISHED
+            for question in questions:
+                with within(question.owner.cell):
+                    run = Run.objects.get()
+                    assert (run.state, run.fallback, run.events.last().kind) == ("finished", "", "run_finished")
+    finally:
+        for number in (1, 2):
+            execute(f"DROP SCHEMA {seen_schema(number)}, {schema(number)} CASCADE")

@@ -55,10 +55,10 @@ async def ask(question: LabelledQuestion, clients: Clients, *, evaluation: Evalu
     """The score of one question, asked unless its run of this evaluation has ended already. Raises QuestionsError."""
     owner, messages = (await sync_to_async(_evidence)([question]))[question.user]
     ended = Run.objects.of(owner).filter(evaluation=evaluation, query=question.question, state=Run.State.FINISHED)
-    known = await ended.exclude(fallback__in=_LOST).select_related("owner").afirst()
-    if known is not None:
-        return await sync_to_async(_score)(known, question, messages, known.seconds)
     with within(owner.cell):
+        known = await ended.exclude(fallback__in=_LOST).select_related("owner").afirst()
+        if known is not None:
+            return await sync_to_async(_score)(known, question, messages, known.seconds)
         return await _asked(question, owner, messages, clients, evaluation, evaluation.parameters)
 
 
